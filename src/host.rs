@@ -1,0 +1,29 @@
+//! Host I/O: every system call on served directories, by handle or relative to an open directory, one name at a time.
+
+mod creds;
+mod dir;
+mod file;
+mod fs;
+mod meta;
+mod names;
+
+pub use creds::{CredGuard, FsetidGuard, as_caller, without_fsetid};
+pub use dir::{DirEntry, DirStream};
+pub use file::{
+    AllocateMode, Whence, copy_range, fallocate, fsync, is_same_inode, lseek, read_at, read_exact_at, read_whole,
+    reflink, truncate, write_at,
+};
+pub use fs::{FileKey, Fs, FsCaps, HostRef};
+pub use meta::{
+    SetTime, StatFs, XattrMode, chmod, chown, get_xattr, list_xattr, read_link, remove_xattr, set_times, set_xattr,
+    stat, stat_child, statfs,
+};
+pub use names::{
+    RenameMode, create_file, link, make_dir, make_node, make_symlink, open_child, open_dir_at, remove_dir, remove_file,
+    rename,
+};
+
+/// A failed system call: the host's own error number, which callers see unchanged.
+pub type Result<T> = std::result::Result<T, Errno>;
+/// The host's error number.
+pub use rustix::io::Errno;

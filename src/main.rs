@@ -1,0 +1,2 @@
+//! The `wardfs` command.
+fn main() {}

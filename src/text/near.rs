@@ -1,0 +1,1 @@
+//! Nearest candidates for a text that was not found, bounded in time.

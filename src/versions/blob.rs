@@ -1,0 +1,1 @@
+//! Contents in the log: compressed, kept once, verified when read.

@@ -1,0 +1,1 @@
+//! Records as bytes: CBOR with numbered fields, so that later versions can add some.

@@ -1,0 +1,1 @@
+//! Group commit: one thread flushes the log for all who wait.

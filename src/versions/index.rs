@@ -1,0 +1,1 @@
+//! The SQLite index: a fold over the log, thrown away and rebuilt at will.

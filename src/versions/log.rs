@@ -1,0 +1,1 @@
+//! Segments and framed records: append, scan, and where the valid part ends.
