@@ -6,6 +6,7 @@ mod file;
 mod fs;
 mod meta;
 mod names;
+mod probe;
 
 pub use creds::{CredGuard, FsetidGuard, as_caller, without_fsetid};
 pub use dir::{DirEntry, DirStream};
@@ -14,6 +15,7 @@ pub use file::{
     reflink, truncate, write_at,
 };
 pub use fs::{FileKey, Fs, FsCaps, HostRef};
+pub use meta::probe_reflink_stub as probe_reflink;
 pub use meta::{
     SetTime, StatFs, XattrMode, chmod, chown, get_xattr, list_xattr, read_link, remove_xattr, set_times, set_xattr,
     stat, stat_child, statfs,
@@ -22,6 +24,8 @@ pub use names::{
     RenameMode, create_file, link, make_dir, make_node, make_symlink, open_child, open_dir_at, remove_dir, remove_file,
     rename,
 };
+
+pub use probe::{access, place, process_file};
 
 /// A failed system call: the host's own error number, which callers see unchanged.
 pub type Result<T> = std::result::Result<T, Errno>;

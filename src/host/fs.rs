@@ -65,6 +65,9 @@ impl Fs {
         todo!()
     }
 
+    pub fn mount_id(&self) -> u64 {
+        todo!()
+    }
     /// What it can do.
     pub fn caps(&self) -> &FsCaps {
         todo!()
@@ -86,6 +89,9 @@ impl HostRef {
         todo!()
     }
 
+    pub fn stable_key(&self) -> Box<[u8]> {
+        todo!()
+    }
     /// Its file system.
     pub fn fs(&self) -> &Arc<Fs> {
         todo!()

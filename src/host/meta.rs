@@ -135,3 +135,7 @@ pub fn remove_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
 pub fn statfs(fd: BorrowedFd<'_>) -> Result<StatFs> {
     todo!()
 }
+
+pub fn probe_reflink_stub(dir: BorrowedFd<'_>) -> Result<bool> {
+    todo!()
+}

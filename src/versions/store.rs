@@ -261,6 +261,12 @@ impl Store {
         todo!()
     }
 
+    pub fn sync_all(&self) -> Result<()> {
+        todo!()
+    }
+    pub fn has_aside(&self, name: &str) -> bool {
+        todo!()
+    }
     /// [`Store::sync`] under `strict`, nothing under `relaxed`.
     ///
     /// # Errors

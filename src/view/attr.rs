@@ -1,0 +1,187 @@
+//! Attributes as a view shows them, and their changes.
+
+use std::{os::fd::AsFd, sync::Arc};
+
+use super::{Fh, Result, View, ViewError, node::Node, record::changed};
+use crate::{
+    host::{self, SetTime},
+    types::{Attr, Caller, Ino, Kind},
+    versions::{ChangeKind, OpKind},
+};
+
+/// Attributes as the view shows them: its own number, no write bits where policy allows no writing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeAttr {
+    /// The node.
+    pub ino: Ino,
+    /// `attr.ino` is the node's number.
+    pub attr: Attr,
+}
+
+/// A name that was looked up or made; the kernel holds one reference more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// The node and its attributes.
+    pub node: NodeAttr,
+}
+
+/// What `setattr` changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SetAttr {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size.
+    pub size: Option<u64>,
+    /// Access time.
+    pub atime: Option<SetTime>,
+    /// Modification time.
+    pub mtime: Option<SetTime>,
+}
+
+impl View {
+    /// The attributes of a node. `fh` helps for files that have no name any more.
+    ///
+    /// # Errors
+    /// ESTALE; the host's.
+    pub fn getattr(&self, ino: Ino, _fh: Option<Fh>) -> Result<NodeAttr> {
+        let node = self.node(ino)?;
+        let attr = node.file.host.attr()?;
+        Ok(self.show(&node, attr))
+    }
+
+    /// Attributes of `node` as this view shows them.
+    pub(crate) fn show(&self, node: &Node, mut attr: Attr) -> NodeAttr {
+        attr.ino = node.ino.0;
+        if node.class.read_only {
+            attr.mode &= !0o222;
+        }
+        if attr.kind == Kind::Dir {
+            // The number of subdirectories would tell of hidden ones; 1 means "not counted" (as btrfs does).
+            if !self.policy().is_uniform() {
+                attr.nlink = 1;
+            }
+        } else if attr.nlink > 0
+            && let Some(state) = node.file.state.try_lock()
+        {
+            attr.nlink = attr.nlink.saturating_sub(state.aside_links);
+        }
+        NodeAttr { ino: node.ino, attr }
+    }
+
+    /// Changes attributes; a size change keeps the old content first.
+    ///
+    /// # Errors
+    /// `ReadOnly`; the host's; the store's.
+    pub fn setattr(&self, caller: &Caller, ino: Ino, fh: Option<Fh>, set: &SetAttr) -> Result<NodeAttr> {
+        let node = self.node(ino)?;
+        if self.is_nudger(caller) {
+            let attr = node.file.host.attr()?;
+            return Ok(self.show(&node, attr));
+        }
+        let _tree = self.core.tree.read();
+        self.writable(&node)?;
+        let mut state = node.file.state.lock();
+        let state = &mut *state;
+        let attr = node.file.host.attr()?;
+        if set.size.is_some() && attr.kind != Kind::File {
+            return Err(host::Errno::INVAL.into());
+        }
+        // While a file is open for writing, its seal records metadata too.
+        let in_session = state.session.is_some();
+        let place = self.recording_place(&node);
+        let before = match (&place, in_session) {
+            (Some(place), false) => {
+                Some(self.before(place, &node, state, &attr, set.size.is_some_and(|s| s != attr.size))?)
+            }
+            (Some(_), true) | (None, _) => None,
+        };
+        if set.size.is_some() && in_session {
+            self.keep_session(&node, state, &attr)?;
+        }
+        self.apply(caller, &node, fh, set)?;
+        let after = node.file.host.attr()?;
+        if let (Some(place), Some(before)) = (place, before) {
+            let kind =
+                if set.size.is_some() { (ChangeKind::Write, OpKind::Write) } else { (ChangeKind::Meta, OpKind::Meta) };
+            let change = changed(kind.0, Some(before), Some(after));
+            self.record(&place, &node, state, kind.1, &self.actor(caller), change)?;
+            if set.size.is_some() {
+                self.core.storer.offer(&place, &node.file);
+            }
+        }
+        let mut shown = self.show(&node, after);
+        if shown.attr.kind != Kind::Dir {
+            // The lock is held here, so `show` could not look.
+            shown.attr.nlink = after.nlink.saturating_sub(state.aside_links);
+        }
+        Ok(shown)
+    }
+
+    /// The system calls of `setattr`: size first (it clears setuid bits), then owner, mode, times.
+    fn apply(&self, caller: &Caller, node: &Arc<Node>, fh: Option<Fh>, set: &SetAttr) -> Result<()> {
+        let fd = node.file.host.path_fd()?;
+        if let Some(size) = set.size {
+            let _no_fsetid = (caller.uid != 0).then(host::without_fsetid);
+            match fh.and_then(|fh| self.handles.get(fh)) {
+                Some(handle) if handle.writes() => host::truncate(handle.fd(), size)?,
+                Some(_) | None => {
+                    let file = node.file.host.open(rustix::fs::OFlags::WRONLY)?;
+                    host::truncate(file.as_fd(), size)?;
+                }
+            }
+        }
+        if set.uid.is_some() || set.gid.is_some() {
+            host::chown(fd.as_fd(), set.uid, set.gid)?;
+        }
+        if let Some(mode) = set.mode {
+            host::chmod(fd.as_fd(), mode & 0o7777)?;
+        }
+        if set.atime.is_some() || set.mtime.is_some() {
+            host::set_times(fd.as_fd(), set.atime.unwrap_or(SetTime::Keep), set.mtime.unwrap_or(SetTime::Keep))?;
+        }
+        Ok(())
+    }
+
+    /// The target of a symlink.
+    ///
+    /// # Errors
+    /// EINVAL if it is none; the host's.
+    pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        let node = self.node(ino)?;
+        if node.file.kind != Kind::Symlink {
+            return Err(host::Errno::INVAL.into());
+        }
+        Ok(host::read_link(node.file.host.path_fd()?.as_fd())?)
+    }
+
+    /// Totals of the file system behind a node.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn statfs(&self, ino: Ino) -> Result<host::StatFs> {
+        let node = self.node(ino)?;
+        Ok(host::statfs(node.file.host.path_fd()?.as_fd())?)
+    }
+
+    /// The node the kernel means by a number.
+    pub(crate) fn node(&self, ino: Ino) -> Result<Arc<Node>> {
+        self.nodes.get(ino).ok_or(ViewError::Host(host::Errno::STALE))
+    }
+
+    /// Refuses what policy lets nobody change.
+    pub(crate) fn writable(&self, node: &Node) -> Result<()> {
+        if node.class.read_only { Err(ViewError::ReadOnly(node.path().unwrap_or_default())) } else { Ok(()) }
+    }
+
+    pub(crate) fn is_nudger(&self, caller: &Caller) -> bool {
+        caller.pid != 0 && caller.pid == self.nudger.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    pub(crate) fn actor(&self, caller: &Caller) -> crate::types::Actor {
+        self.core.actors.of_caller(caller, &self.name)
+    }
+}

@@ -1,0 +1,168 @@
+//! Keeping what a change would destroy: the state before it, with its content where the content would be lost.
+
+use std::{os::fd::AsFd, sync::Arc};
+
+use rustix::fs::OFlags;
+
+use super::{
+    Result, View,
+    core::{COPY_MAX, WHOLE_COPY_MAX},
+    file::{File, FileState, Head},
+    node::Node,
+    record::Place,
+};
+use crate::{
+    host::{self, Errno},
+    types::{Actor, Attr, Channel, Kind, NodeId, ViewPath},
+    versions::{Change, ChangeKind, Content, Loss, OpKind, State},
+};
+
+impl View {
+    /// Asks the log once what it knows of a file.
+    pub(crate) fn load(&self, node: &Node, state: &mut FileState) -> Result<()> {
+        if matches!(state.head, Head::Unloaded) {
+            state.head = match self.core.store.head(&node.file.stable_key())? {
+                Some((id, Some(known))) => Head::Known(id, known),
+                Some((id, None)) => Head::Unknown(Some(id)),
+                None => Head::Unknown(None),
+            };
+        }
+        Ok(())
+    }
+
+    /// The state before a change. `destroys`: the content will be overwritten in place, so it is kept now. A change that
+    /// somebody made beside us since the last record is recorded first.
+    pub(crate) fn before(
+        &self,
+        place: &Place,
+        node: &Node,
+        state: &mut FileState,
+        attr: &Attr,
+        destroys: bool,
+    ) -> Result<State> {
+        self.load(node, state)?;
+        let known = state.known().filter(|known| known.is_current(attr)).cloned();
+        let outside = known.is_none() && state.known().is_some();
+        let mut before = match known {
+            Some(known) => known,
+            None => {
+                let mut fresh = State::of(attr, self.fresh_content(place, node, attr)?);
+                fresh.nlink = fresh.nlink.saturating_sub(state.aside_links);
+                fresh.xattrs = self.xattrs_of(node)?;
+                fresh
+            }
+        };
+        if place.unversioned {
+            if attr.kind == Kind::File {
+                before.content = Content::Lost(Loss::Policy);
+            }
+        } else if attr.kind == Kind::File
+            && (destroys || outside)
+            && matches!(before.content, Content::Live(_) | Content::Lost(_))
+        {
+            let id = self.number(node, state)?;
+            before.content = self.keep(place, &node.file, attr, id)?;
+        }
+        if outside {
+            self.record_outside(place, state, &before)?;
+        }
+        Ok(before)
+    }
+
+    /// The content of a file as it stands, unread.
+    pub(crate) fn fresh_content(&self, place: &Place, node: &Node, attr: &Attr) -> Result<Content> {
+        Ok(match attr.kind {
+            Kind::File if place.unversioned => Content::Lost(Loss::Policy),
+            Kind::File => Content::Live(None),
+            Kind::Symlink => Content::Target(host::read_link(node.file.host.path_fd()?.as_fd())?),
+            Kind::Dir | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => Content::None,
+        })
+    }
+
+    /// Keeps the content of a file that is about to be overwritten: whole in the log, by reflink, or by a copy; and waits
+    /// until it is on disk, if durability is strict.
+    pub(crate) fn keep(&self, place: &Place, file: &Arc<File>, attr: &Attr, id: NodeId) -> Result<Content> {
+        let store = &self.core.store;
+        let fd = file.host.open(OFlags::RDONLY)?;
+        if attr.size <= WHOLE_COPY_MAX {
+            return match host::read_whole(fd.as_fd(), WHOLE_COPY_MAX) {
+                Ok((bytes, _)) => {
+                    let (hash, lsn) = store.put_blob(&bytes)?;
+                    store.settle(lsn)?;
+                    Ok(Content::Blob(hash))
+                }
+                Err(Errno::AGAIN | Errno::FBIG) => Ok(Content::Lost(Loss::Unstable)),
+                Err(error) => Err(error.into()),
+            };
+        }
+        if !place.source.reflink && attr.size > COPY_MAX {
+            return Ok(Content::Lost(Loss::Size));
+        }
+        let name = store.aside_name(id);
+        let copy = host::create_file(store.aside_dir(), &name, 0o600)?;
+        let cloned = place.source.reflink && host::reflink(fd.as_fd(), copy.as_fd()).is_ok();
+        let kept = if cloned {
+            Ok(())
+        } else if attr.size > COPY_MAX {
+            Err(Errno::FBIG)
+        } else {
+            copy_all(&fd, &copy, attr.size)
+        };
+        let kept = kept.and_then(|()| match store.durability() {
+            crate::versions::Durability::Strict => host::fsync(copy.as_fd(), true),
+            crate::versions::Durability::Relaxed => Ok(()),
+        });
+        match kept {
+            Ok(()) => Ok(Content::Aside(name.to_string())),
+            Err(error) => {
+                // The name is ours alone and half written: nothing is lost with it.
+                host::remove_file(store.aside_dir(), &name)?;
+                if error == Errno::FBIG { Ok(Content::Lost(Loss::Size)) } else { Err(error.into()) }
+            }
+        }
+    }
+
+    /// Records what somebody did to a file beside us since its last record.
+    fn record_outside(&self, place: &Place, state: &mut FileState, now: &State) -> Result<()> {
+        let Head::Known(id, old) = &state.head else { return Ok(()) };
+        let mut old = old.clone();
+        if matches!(old.content, Content::Live(_)) {
+            old.content = Content::Lost(Loss::External);
+        }
+        let id = *id;
+        let change = Change {
+            source: place.source.id,
+            path: place.path.clone(),
+            kind: ChangeKind::Write,
+            from: None,
+            node: id,
+            key: None,
+            unversioned: super::record::loss_of(place, Some(&old)),
+            before: Some(old),
+            after: Some(now.clone()),
+            staged: None,
+            coalesced: false,
+        };
+        self.append(self.core.store.next_op(), OpKind::External, &Actor::of(Channel::External), vec![change])?;
+        state.head = Head::Known(id, now.clone());
+        Ok(())
+    }
+
+    /// The path a change is reported under.
+    pub(crate) fn shown_path(&self, place: &Place) -> ViewPath {
+        self.place(place.source.id, &place.path).unwrap_or_else(|| place.path.clone())
+    }
+}
+
+/// Copies a file of known size.
+fn copy_all(from: &std::os::fd::OwnedFd, to: &std::os::fd::OwnedFd, size: u64) -> host::Result<()> {
+    let mut done = 0;
+    while done < size {
+        match host::copy_range(from.as_fd(), done, to.as_fd(), done, size - done)? {
+            // It became shorter meanwhile: what is there is kept.
+            0 => return Ok(()),
+            n => done += n,
+        }
+    }
+    Ok(())
+}

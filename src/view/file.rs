@@ -1,0 +1,133 @@
+//! A file: one inode of the host, with the one lock that all views, names and doors share.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::{Result, node::Node, session::Session};
+use crate::{
+    host::{FileKey, HostRef},
+    policy::Class,
+    types::{Attr, Hash, Kind, NodeId, OpId},
+    versions::{NodeKey, State},
+};
+
+/// One inode of the host.
+pub(crate) struct File {
+    pub host: Arc<HostRef>,
+    pub kind: Kind,
+    /// The one lock. Held across system calls on this file, and on names in it if it is a directory.
+    pub state: Mutex<FileState>,
+    /// Its nodes: one for each view and class by which it is reached.
+    pub nodes: Mutex<Vec<(u32, Class, Weak<Node>)>>,
+    table: Weak<Shards>,
+}
+
+/// What the log knows of a file.
+pub(crate) struct FileState {
+    pub head: Head,
+    /// Open for writing through a mount.
+    pub session: Option<Session>,
+    /// Our own links to it in `aside/`, not shown in its link count.
+    pub aside_links: u32,
+    /// The operation that last recorded it, since the start.
+    pub last_op: OpId,
+    /// Its hash, and the attributes between which it was taken.
+    pub hashed: Option<(Attr, Hash)>,
+}
+
+impl Default for FileState {
+    fn default() -> Self {
+        FileState { head: Head::Unloaded, session: None, aside_links: 0, last_op: OpId(0), hashed: None }
+    }
+}
+
+/// The last recorded state.
+#[derive(Default)]
+pub(crate) enum Head {
+    /// The store was not asked yet.
+    #[default]
+    Unloaded,
+    /// The log has nothing, or only that it was removed; its number, if it has one.
+    Unknown(Option<NodeId>),
+    /// As the log has it.
+    Known(NodeId, State),
+}
+
+type Shards = RwLock<HashMap<FileKey, Weak<File>>>;
+
+/// All files that a node, a handle or a running operation refers to.
+#[derive(Default)]
+pub(crate) struct FileTable {
+    files: Arc<Shards>,
+}
+
+impl FileTable {
+    /// The file of an inode: the one that is known, or a new one.
+    pub fn adopt(&self, host: Arc<HostRef>) -> Result<Arc<File>> {
+        let attr = host.attr()?;
+        Ok(self.get_or_insert(host, &attr))
+    }
+
+    /// As `adopt`, with attributes at hand.
+    pub fn get_or_insert(&self, host: Arc<HostRef>, attr: &Attr) -> Arc<File> {
+        if let Some(file) = self.files.read().get(host.key()).and_then(Weak::upgrade) {
+            return file;
+        }
+        let mut files = self.files.write();
+        if let Some(file) = files.get(host.key()).and_then(Weak::upgrade) {
+            return file;
+        }
+        let key = host.key().clone();
+        let file = Arc::new(File {
+            host,
+            kind: attr.kind,
+            state: Mutex::default(),
+            nodes: Mutex::default(),
+            table: Arc::downgrade(&self.files),
+        });
+        files.insert(key, Arc::downgrade(&file));
+        file
+    }
+
+    /// How many are known.
+    pub fn len(&self) -> usize {
+        self.files.read().len()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let Some(table) = self.table.upgrade() else { return };
+        let mut files = table.write();
+        // Another one may have taken the place between our last reference and here.
+        if files.get(self.host.key()).is_some_and(|file| file.strong_count() == 0) {
+            files.remove(self.host.key());
+        }
+    }
+}
+
+impl File {
+    /// Its identity in the log.
+    pub fn stable_key(&self) -> NodeKey {
+        NodeKey(self.host.stable_key())
+    }
+
+    /// The nodes that live, in all views.
+    pub fn live_nodes(&self) -> Vec<Arc<Node>> {
+        self.nodes.lock().iter().filter_map(|(_, _, node)| node.upgrade()).collect()
+    }
+}
+
+impl FileState {
+    /// The last recorded state, if it is loaded and known.
+    pub fn known(&self) -> Option<&State> {
+        match &self.head {
+            Head::Known(_, state) => Some(state),
+            Head::Unloaded | Head::Unknown(_) => None,
+        }
+    }
+}

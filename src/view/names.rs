@@ -1,0 +1,330 @@
+//! Names made and removed through the mount.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd},
+    sync::Arc,
+};
+
+use super::{
+    Entry, Result, View, ViewError,
+    file::FileState,
+    node::Node,
+    record::{Place, changed},
+};
+use crate::{
+    host::{self, Errno},
+    types::{Actor, Attr, Caller, EntryName, Ino, Kind, ViewPath},
+    versions::{Change, ChangeKind, Content, Mode, OpKind, State},
+};
+
+/// What `mknod` makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeSpec {
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Device number.
+    pub rdev: u64,
+}
+
+impl View {
+    /// Makes a name by `create`, as the caller, and the node for it. The tree lock is held by the caller; the directory's
+    /// lock is held over both steps, so that nobody else makes or takes the name between.
+    pub(crate) fn make(
+        &self,
+        caller: &Caller,
+        parent: &Arc<Node>,
+        name: &EntryName,
+        kind: Kind,
+        create: impl FnOnce(BorrowedFd<'_>) -> host::Result<()>,
+    ) -> Result<(Arc<Node>, Attr, ViewPath)> {
+        let path = self.path_in(parent, name)?;
+        self.may_create(&path, kind == Kind::Dir)?;
+        let dir = parent.file.host.path_fd()?;
+        let _names = parent.file.state.lock();
+        {
+            let _caller = host::as_caller(caller);
+            create(dir.as_fd())?;
+        }
+        let (host, attr) = parent.file.host.fs().adopt(host::open_child(dir.as_fd(), name)?)?;
+        let (node, attr) = self.enter(parent, name, &path, Arc::new(host), &attr)?;
+        Ok((node, attr, path))
+    }
+
+    /// The path of a name in a directory that still has a path itself.
+    pub(crate) fn path_in(&self, parent: &Node, name: &EntryName) -> Result<ViewPath> {
+        if self.is_multi() && parent.ino == Ino::ROOT {
+            let mut path = ViewPath::root();
+            path.push(name);
+            return Err(ViewError::ReadOnly(path));
+        }
+        if parent.file.kind != Kind::Dir {
+            return Err(ViewError::NotADirectory(parent.path().unwrap_or_default()));
+        }
+        parent.path().map(|above| above.join(name)).ok_or(ViewError::Host(Errno::NOENT))
+    }
+
+    fn create_entry(
+        &self,
+        caller: &Caller,
+        parent: Ino,
+        name: &EntryName,
+        kind: Kind,
+        create: impl FnOnce(BorrowedFd<'_>) -> host::Result<()>,
+    ) -> Result<Entry> {
+        let parent = self.node(parent)?;
+        let _tree = self.core.tree.read();
+        let (node, attr, path) = self.make(caller, &parent, name, kind, create)?;
+        if let Some(place) = self.place_of(&path, node.class.unversioned) {
+            let mut state = node.file.state.lock();
+            let change = changed(ChangeKind::Create, None, Some(attr));
+            self.record(&place, &node, &mut state, OpKind::Create, &self.actor(caller), change)?;
+        }
+        Ok(self.entry(&node, attr))
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// `CreateDenied`, `ReadOnly`; the host's; the store's.
+    pub fn mkdir(&self, caller: &Caller, parent: Ino, name: &EntryName, mode: u32) -> Result<Entry> {
+        self.create_entry(caller, parent, name, Kind::Dir, |dir| host::make_dir(dir, name, mode & 0o7777))
+    }
+
+    /// Makes a symlink; the target is kept as it is, wherever it leads.
+    ///
+    /// # Errors
+    /// As `mkdir`.
+    pub fn symlink(&self, caller: &Caller, parent: Ino, name: &EntryName, target: &[u8]) -> Result<Entry> {
+        self.create_entry(caller, parent, name, Kind::Symlink, |dir| host::make_symlink(dir, name, target))
+    }
+
+    /// Makes a file, FIFO, socket or device.
+    ///
+    /// # Errors
+    /// As `mkdir`.
+    pub fn mknod(&self, caller: &Caller, parent: Ino, name: &EntryName, spec: NodeSpec) -> Result<Entry> {
+        self.create_entry(caller, parent, name, Kind::File, |dir| host::make_node(dir, name, spec.mode, spec.rdev))
+    }
+
+    /// Gives a file one more name.
+    ///
+    /// # Errors
+    /// `CreateDenied`, `ReadOnly`, `Widens`; the host's; the store's.
+    pub fn link(&self, caller: &Caller, ino: Ino, parent: Ino, name: &EntryName) -> Result<Entry> {
+        let (node, parent) = (self.node(ino)?, self.node(parent)?);
+        let _tree = self.core.tree.read();
+        let path = self.path_in(&parent, name)?;
+        let class = self.may_create(&path, false)?;
+        if crate::policy::Policy::widens(Some(node.class), Some(class)) {
+            return Err(ViewError::Widens(path));
+        }
+        let _names = parent.file.state.lock();
+        let mut state = node.file.state.lock();
+        let state = &mut *state;
+        let attr = node.file.host.attr()?;
+        let from = self.recording_place(&node);
+        let place = self.place_of(&path, node.class.unversioned);
+        let before = match (&place, state.session.is_some()) {
+            (Some(place), false) => Some(self.before(from.as_ref().unwrap_or(place), &node, state, &attr, false)?),
+            (Some(_), true) | (None, _) => None,
+        };
+        {
+            let _caller = host::as_caller(caller);
+            let target = node.file.host.path_fd()?;
+            host::link(target.as_fd(), parent.file.host.path_fd()?.as_fd(), name)?;
+        }
+        node.named(&parent, name);
+        let attr = node.file.host.attr()?;
+        if let Some(place) = place {
+            let mut change = changed(ChangeKind::Link, before, Some(attr));
+            change.from = from.map(|from| from.path);
+            let mut change = self.change(&place, &node, state, change)?;
+            change.before = None;
+            self.append(self.core.store.next_op(), OpKind::Link, &self.actor(caller), vec![change])?;
+        }
+        self.nodes.hold(&node);
+        let mut shown = self.show(&node, attr);
+        shown.attr.nlink = attr.nlink.saturating_sub(state.aside_links);
+        // A path of another class is another node, with rights of its own.
+        if class == node.class {
+            return Ok(Entry { node: shown });
+        }
+        self.nodes.forget(node.ino, 1);
+        let other = self.nodes.intern(self.id, &node.file, class);
+        other.named(&parent, name);
+        shown.ino = other.ino;
+        shown.attr.ino = other.ino.0;
+        self.nodes.hold(&other);
+        Ok(Entry { node: shown })
+    }
+
+    /// Removes a name that is not a directory's. The last name of a file takes its inode aside, so that nothing is lost.
+    ///
+    /// # Errors
+    /// `NotFound`, `ReadOnly`, `IsADirectory`; the host's; the store's.
+    pub fn unlink(&self, caller: &Caller, parent: Ino, name: &EntryName) -> Result<()> {
+        let parent = self.node(parent)?;
+        let _tree = self.core.tree.read();
+        let _names = parent.file.state.lock();
+        let (node, attr) = self.child(&parent, name)?;
+        self.path_in(&parent, name)?;
+        self.writable(&node)?;
+        if attr.kind == Kind::Dir {
+            return Err(ViewError::IsADirectory(node.path().unwrap_or_default()));
+        }
+        let mut state = node.file.state.lock();
+        let change = self.take_away(caller, &parent, name, &node, &mut state, &attr)?;
+        if let Some(change) = change {
+            self.append(self.core.store.next_op(), OpKind::Remove, &self.actor(caller), vec![change])?;
+        }
+        node.unnamed(&parent, name);
+        Ok(())
+    }
+
+    /// Removes the name of a file and says what was there. Locks of the directory and the file are held.
+    pub(crate) fn take_away(
+        &self,
+        caller: &Caller,
+        parent: &Arc<Node>,
+        name: &EntryName,
+        node: &Arc<Node>,
+        state: &mut FileState,
+        attr: &Attr,
+    ) -> Result<Option<Change>> {
+        let dir = parent.file.host.path_fd()?;
+        let path = self.path_in(parent, name)?;
+        let Some(place) = self.place_of(&path, node.class.unversioned) else { return Err(Errno::STALE.into()) };
+        let last = attr.nlink.saturating_sub(state.aside_links) <= 1;
+        let before = self.before_removal(&place, node, state, attr, last)?;
+        {
+            let _caller = host::as_caller(caller);
+            host::access(dir.as_fd(), rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)?;
+        }
+        match &before.content {
+            Content::Aside(aside) if last && !self.is_copy(&before) => {
+                let aside = EntryName::new(aside.as_bytes()).map_err(|_| Errno::INVAL)?;
+                host::rename(dir.as_fd(), name, self.core.store.aside_dir(), &aside, host::RenameMode::NoReplace)?;
+                node.file.host.pin()?;
+                state.aside_links += 1;
+            }
+            Content::None
+            | Content::Target(_)
+            | Content::Blob(_)
+            | Content::Aside(_)
+            | Content::Live(_)
+            | Content::Lost(_) => {
+                node.file.host.pin()?;
+                host::remove_file(dir.as_fd(), name)?;
+            }
+        }
+        Ok(Some(self.removed(&place, node, state, before, last)?))
+    }
+
+    /// The change that says that a name is gone. What remains of the file is known under its other names.
+    pub(crate) fn removed(
+        &self,
+        place: &Place,
+        node: &Node,
+        state: &mut FileState,
+        before: State,
+        last: bool,
+    ) -> Result<Change> {
+        let rest = if last { None } else { Some((node.file.host.attr()?, before.clone())) };
+        let change = self.change(place, node, state, changed(ChangeKind::Remove, Some(before), None))?;
+        match rest {
+            Some((attr, mut now)) => {
+                now.nlink = attr.nlink;
+                now.ctime = attr.ctime;
+                state.head = super::file::Head::Known(change.node, now);
+            }
+            None => self.abandon(state)?,
+        }
+        Ok(change)
+    }
+
+    /// The state of a file whose name goes. If it is the last one, its content will be in the store: the inode itself, moved
+    /// aside, or a copy where it cannot move or somebody still writes to it.
+    fn before_removal(
+        &self,
+        place: &Place,
+        node: &Arc<Node>,
+        state: &mut FileState,
+        attr: &Attr,
+        last: bool,
+    ) -> Result<State> {
+        if let Some(session) = &state.session {
+            let by = session.actor.clone();
+            self.seal(node, state, &by)?;
+        }
+        let open = state.session.is_some();
+        let copies = last && (open || place.source.mode == Mode::Copying);
+        let mut before = self.before(place, node, state, attr, copies)?;
+        if last && !copies && attr.kind == Kind::File && matches!(before.content, Content::Live(_)) && attr.size > 0 {
+            let id = self.number(node, state)?;
+            before.content = Content::Aside(self.core.store.aside_name(id).to_string());
+        }
+        if last && attr.size == 0 && matches!(before.content, Content::Live(_)) {
+            let (hash, _) = self.core.store.put_blob(&[])?;
+            before.content = Content::Blob(hash);
+        }
+        Ok(before)
+    }
+
+    /// True if an aside name in a state is a copy that was made earlier, not the inode itself.
+    fn is_copy(&self, state: &State) -> bool {
+        match &state.content {
+            Content::Aside(name) => self.core.store.has_aside(name),
+            Content::None | Content::Target(_) | Content::Blob(_) | Content::Live(_) | Content::Lost(_) => true,
+        }
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// `NotFound`, `ReadOnly`, `NotADirectory`, ENOTEMPTY (also of hidden entries); the host's; the store's.
+    pub fn rmdir(&self, caller: &Caller, parent: Ino, name: &EntryName) -> Result<()> {
+        let parent = self.node(parent)?;
+        // A directory that goes away changes no path but its own, yet nobody may be making a name in it meanwhile.
+        let _tree = self.core.tree.write();
+        let (node, attr) = self.child(&parent, name)?;
+        let path = self.path_in(&parent, name)?;
+        self.writable(&node)?;
+        if attr.kind != Kind::Dir {
+            return Err(ViewError::NotADirectory(path));
+        }
+        let change = self.take_dir_away(caller, &parent, name, &node, &attr, &path)?;
+        self.append(self.core.store.next_op(), OpKind::Remove, &self.actor(caller), vec![change])?;
+        node.unnamed(&parent, name);
+        Ok(())
+    }
+
+    /// Removes an empty directory's name and says what was there. The tree lock is held for writing.
+    pub(crate) fn take_dir_away(
+        &self,
+        caller: &Caller,
+        parent: &Arc<Node>,
+        name: &EntryName,
+        node: &Arc<Node>,
+        attr: &Attr,
+        path: &ViewPath,
+    ) -> Result<Change> {
+        let mut state = node.file.state.lock();
+        let state = &mut *state;
+        let Some(place) = self.place_of(path, node.class.unversioned) else { return Err(Errno::STALE.into()) };
+        let before = self.before(&place, node, state, attr, false)?;
+        {
+            let _caller = host::as_caller(caller);
+            host::remove_dir(parent.file.host.path_fd()?.as_fd(), name)?;
+        }
+        *node.stream.lock() = None;
+        self.change(&place, node, state, changed(ChangeKind::Remove, Some(before), None))
+    }
+
+    /// Appends an operation of changes made by `caller`.
+    pub(crate) fn append_as(&self, kind: OpKind, actor: &Actor, changes: Vec<Change>) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.append(self.core.store.next_op(), kind, actor, changes)
+    }
+}

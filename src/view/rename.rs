@@ -1,0 +1,317 @@
+//! Renames through the mount: what moves, what it displaces, and what policy says of both places.
+
+use std::{os::fd::AsFd, sync::Arc};
+
+use super::{Result, View, ViewError, node::Node, record::changed};
+use crate::{
+    host::{self, DirStream, Errno, RenameMode},
+    policy::Policy,
+    types::{Caller, EntryName, Ino, Kind, ViewPath},
+    versions::{Change, ChangeKind, Content, OpKind},
+};
+
+/// A name in a directory.
+pub(crate) struct Spot<'a> {
+    pub dir: &'a Arc<Node>,
+    pub name: &'a EntryName,
+}
+
+impl View {
+    /// Renames.
+    ///
+    /// # Errors
+    /// `NotFound`, `ReadOnly`, `CreateDenied`, `Widens`, EXDEV between sources; the host's; the store's.
+    pub fn rename(
+        &self,
+        caller: &Caller,
+        from: (Ino, &EntryName),
+        to: (Ino, &EntryName),
+        mode: RenameMode,
+    ) -> Result<()> {
+        let (from_dir, to_dir) = (self.node(from.0)?, self.node(to.0)?);
+        let (from, to) = (Spot { dir: &from_dir, name: from.1 }, Spot { dir: &to_dir, name: to.1 });
+        let actor = self.actor(caller);
+        // Whether a directory moves decides the lock; it is asked again under the lock.
+        let plain = {
+            let _tree = self.core.tree.read();
+            self.child(from.dir, from.name)?.1.kind != Kind::Dir && mode == RenameMode::Replace
+        };
+        let changes = if plain {
+            let _tree = self.core.tree.read();
+            let (first, second) = in_order(&from_dir, &to_dir);
+            let _first = first.file.state.lock();
+            let _second = second.map(|dir| dir.file.state.lock());
+            match self.rename_locked(caller, &from, &to, mode, false)? {
+                Some(changes) => Some(changes),
+                None => None,
+            }
+        } else {
+            None
+        };
+        let changes = match changes {
+            Some(changes) => changes,
+            None => {
+                let _tree = self.core.tree.write();
+                self.rename_locked(caller, &from, &to, mode, true)?.unwrap_or_default()
+            }
+        };
+        self.append_as(OpKind::Rename, &actor, changes)
+    }
+
+    /// Renames under the locks; `None` if a directory moves and the tree lock is not held for writing.
+    pub(crate) fn rename_locked(
+        &self,
+        caller: &Caller,
+        from: &Spot<'_>,
+        to: &Spot<'_>,
+        mode: RenameMode,
+        tree_is_ours: bool,
+    ) -> Result<Option<Vec<Change>>> {
+        let from_path = self.path_in(from.dir, from.name)?;
+        let to_path = self.path_in(to.dir, to.name)?;
+        let (node, attr) = self.child(from.dir, from.name)?;
+        let is_dir = attr.kind == Kind::Dir;
+        if is_dir && !tree_is_ours {
+            return Ok(None);
+        }
+        self.writable(&node)?;
+        let class = self.may_create(&to_path, is_dir)?;
+        if Policy::widens(Some(node.class), Some(class)) {
+            return Err(ViewError::Widens(to_path));
+        }
+        let target = match self.child(to.dir, to.name) {
+            Ok(found) => Some(found),
+            Err(ViewError::NotFound(_)) => None,
+            Err(error) => return Err(error),
+        };
+        match (&target, mode) {
+            (Some(_), RenameMode::NoReplace) => return Err(Errno::EXIST.into()),
+            (None, RenameMode::Exchange) => return Err(ViewError::NotFound(to_path)),
+            (Some(_) | None, RenameMode::Replace | RenameMode::Whiteout | RenameMode::NoReplace)
+            | (Some(_), RenameMode::Exchange) => {}
+        }
+        if let Some((target, _)) = &target {
+            self.writable(target)?;
+            if Arc::ptr_eq(&target.file, &node.file) {
+                // Two names of one file: POSIX says that nothing happens.
+                return Ok(Some(Vec::new()));
+            }
+        }
+        let (Some((source, below_from)), Some((to_source, below_to))) =
+            (self.locate(&from_path), self.locate(&to_path))
+        else {
+            return Err(Errno::XDEV.into());
+        };
+        if !Arc::ptr_eq(source, to_source) {
+            return Err(Errno::XDEV.into());
+        }
+        if is_dir {
+            self.check_subtree(&node, &from_path, &to_path)?;
+        }
+        if mode == RenameMode::Exchange
+            && let Some((target, attr)) = &target
+        {
+            if attr.kind == Kind::Dir {
+                self.check_subtree(target, &to_path, &from_path)?;
+            }
+            return self.exchange(caller, from, to, (&node, target), (below_from, below_to)).map(Some);
+        }
+        let mut changes = Vec::new();
+        let mut aside = None;
+        let displaced = match &target {
+            Some((target, target_attr)) => Some(self.displace(target, target_attr, &to_path, &mut aside)?),
+            None => None,
+        };
+        let mut state = node.file.state.lock();
+        let state = &mut *state;
+        if let Some(by) = state.session.as_ref().map(|session| session.actor.clone()) {
+            self.seal(&node, state, &by)?;
+        }
+        let place = self.place_of(&to_path, node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
+        let old_place = self.place_of(&from_path, node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
+        let before = self.before(&old_place, &node, state, &attr_now(&node)?, false)?;
+        let done = {
+            let _caller = host::as_caller(caller);
+            host::rename(
+                from.dir.file.host.path_fd()?.as_fd(),
+                from.name,
+                to.dir.file.host.path_fd()?.as_fd(),
+                to.name,
+                mode,
+            )
+        };
+        if let Err(error) = done {
+            if let Some(aside) = aside {
+                // Our own second link; the file still has its name.
+                host::remove_file(self.core.store.aside_dir(), &aside)?;
+            }
+            return Err(error.into());
+        }
+        if let (Some(displaced), Some((target, target_attr))) = (displaced, &target) {
+            let mut target_state = target.file.state.lock();
+            let last = target_attr.nlink.saturating_sub(target_state.aside_links) <= 1 || target_attr.kind == Kind::Dir;
+            if aside.is_some() {
+                target.file.host.pin()?;
+                target_state.aside_links += 1;
+            }
+            let place = self.place_of(&to_path, target.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
+            changes.push(self.removed(&place, target, &mut target_state, displaced, last)?);
+            target.unnamed(to.dir, to.name);
+        }
+        node.unnamed(from.dir, from.name);
+        node.named(to.dir, to.name);
+        let mut change = changed(ChangeKind::Rename, Some(before), Some(attr_now(&node)?));
+        change.from = Some(old_place.path.clone());
+        changes.push(self.change(&place, &node, state, change)?);
+        if let Some(session) = &mut state.session {
+            session.seen = attr_now(&node)?;
+            // What was recorded stays; what is written from here on is an operation at the new place.
+            session.place = place;
+        }
+        Ok(Some(changes))
+    }
+
+    /// Makes the content of a file that a rename will displace safe: one more link to it in `aside/`, or a copy.
+    fn displace(
+        &self,
+        target: &Arc<Node>,
+        attr: &crate::types::Attr,
+        path: &ViewPath,
+        aside: &mut Option<EntryName>,
+    ) -> Result<crate::versions::State> {
+        let mut state = target.file.state.lock();
+        let state = &mut *state;
+        let place = self.place_of(path, target.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
+        if let Some(by) = state.session.as_ref().map(|session| session.actor.clone()) {
+            self.seal(target, state, &by)?;
+        }
+        let attr = if state.session.is_some() { attr_now(target)? } else { *attr };
+        let last = attr.nlink.saturating_sub(state.aside_links) <= 1;
+        let copies = last && (state.session.is_some() || place.source.mode == crate::versions::Mode::Copying);
+        let mut before = self.before(&place, target, state, &attr, copies)?;
+        if last && !copies && attr.kind == Kind::File && matches!(before.content, Content::Live(_)) {
+            let id = self.number(target, state)?;
+            let name = self.core.store.aside_name(id);
+            match host::link(target.file.host.path_fd()?.as_fd(), self.core.store.aside_dir(), &name) {
+                Ok(()) => {
+                    before.content = Content::Aside(name.to_string());
+                    *aside = Some(name);
+                }
+                Err(Errno::MLINK | Errno::XDEV | Errno::PERM) => {
+                    before.content = self.keep(&place, &target.file, &attr, id)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(before)
+    }
+
+    fn exchange(
+        &self,
+        caller: &Caller,
+        from: &Spot<'_>,
+        to: &Spot<'_>,
+        nodes: (&Arc<Node>, &Arc<Node>),
+        paths: (ViewPath, ViewPath),
+    ) -> Result<Vec<Change>> {
+        for node in [nodes.0, nodes.1] {
+            let mut state = node.file.state.lock();
+            if let Some(by) = state.session.as_ref().map(|session| session.actor.clone()) {
+                self.seal(node, &mut state, &by)?;
+            }
+        }
+        {
+            let _caller = host::as_caller(caller);
+            let (a, b) = (from.dir.file.host.path_fd()?, to.dir.file.host.path_fd()?);
+            host::rename(a.as_fd(), from.name, b.as_fd(), to.name, RenameMode::Exchange)?;
+        }
+        nodes.0.unnamed(from.dir, from.name);
+        nodes.1.unnamed(to.dir, to.name);
+        nodes.0.named(to.dir, to.name);
+        nodes.1.named(from.dir, from.name);
+        let (moved, other) = nodes;
+        let source = self
+            .locate(&moved.path().ok_or(ViewError::Host(Errno::STALE))?)
+            .map(|(source, _)| Arc::clone(source))
+            .ok_or(ViewError::Host(Errno::STALE))?;
+        let state_of = |node: &Arc<Node>, path: &ViewPath| -> Result<(crate::types::NodeId, crate::versions::State)> {
+            let mut state = node.file.state.lock();
+            let place = super::record::Place {
+                source: Arc::clone(&source),
+                path: path.clone(),
+                unversioned: node.class.unversioned,
+            };
+            self.load(node, &mut state)?;
+            let id = self.number(node, &mut state)?;
+            let attr = attr_now(node)?;
+            let mut now = crate::versions::State::of(
+                &attr,
+                match state.known() {
+                    Some(known) => known.content.clone(),
+                    None => self.fresh_content(&place, node, &attr)?,
+                },
+            );
+            now.xattrs = self.xattrs_of(node)?;
+            state.head = super::file::Head::Known(id, now.clone());
+            Ok((id, now))
+        };
+        let (id, moved_state) = state_of(moved, &paths.1)?;
+        let (_, other_state) = state_of(other, &paths.0)?;
+        Ok(vec![Change {
+            source: source.id,
+            path: paths.1,
+            kind: ChangeKind::Exchange,
+            from: Some(paths.0),
+            node: id,
+            key: Some(moved.file.stable_key()),
+            before: Some(moved_state),
+            after: Some(other_state),
+            staged: None,
+            coalesced: false,
+            unversioned: None,
+        }])
+    }
+
+    /// Refuses a move of a directory that would make anything below it more visible or more writable. Looks at what is
+    /// really there, hidden entries included.
+    fn check_subtree(&self, node: &Arc<Node>, from: &ViewPath, to: &ViewPath) -> Result<()> {
+        if self.policy().is_uniform() {
+            return Ok(());
+        }
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
+        let mut waiting = vec![(node.file.host.open(flags)?, ViewPath::root())];
+        while let Some((dir, below)) = waiting.pop() {
+            let mut stream = DirStream::new(dir);
+            for entry in stream.entries()? {
+                let path = below.join(&entry.name);
+                let is_dir = entry.kind == Kind::Dir;
+                let old = self.class(&from.join_path(&path), is_dir);
+                let new = self.class(&to.join_path(&path), is_dir);
+                if Policy::widens(old, new) {
+                    return Err(ViewError::Widens(to.clone()));
+                }
+                if is_dir {
+                    match host::open_child(stream.fd(), &entry.name).and_then(|fd| node.file.host.fs().adopt(fd)) {
+                        Ok((host, attr)) if attr.kind == Kind::Dir => waiting.push((host.open(flags)?, path)),
+                        Ok(_) | Err(Errno::NOENT | Errno::XDEV) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn attr_now(node: &Node) -> Result<crate::types::Attr> {
+    Ok(node.file.host.attr()?)
+}
+
+/// Two directories in the order in which their locks are taken; one if they are the same.
+pub(crate) fn in_order<'a>(a: &'a Arc<Node>, b: &'a Arc<Node>) -> (&'a Arc<Node>, Option<&'a Arc<Node>>) {
+    if Arc::ptr_eq(&a.file, &b.file) {
+        return (a, None);
+    }
+    let (ka, kb) = (a.file.host.key(), b.file.host.key());
+    if (ka.fs, ka.ino, &ka.handle) <= (kb.fs, kb.ino, &kb.handle) { (a, Some(b)) } else { (b, Some(a)) }
+}

@@ -1,0 +1,211 @@
+//! A file that is open for writing: from the first open to the last release its changes are one operation, recorded again
+//! at each flush that finds something new.
+
+use std::sync::Arc;
+
+use super::{
+    Fh, Result, View,
+    file::{FileState, Head},
+    node::Node,
+    record::{Place, changed, loss_of},
+};
+use crate::{
+    host::Errno,
+    types::{Actor, Attr, Kind, OpId, Timestamp},
+    versions::{ChangeKind, Content, Loss, OpKind, OpenMark, State},
+};
+
+/// What is known of a file while it is open for writing.
+pub(crate) struct Session {
+    pub op: OpId,
+    pub actor: Actor,
+    pub place: Place,
+    /// The state before; none if the session's own open created the file.
+    pub before: Option<State>,
+    /// What `before` says of the content is safe in the store, or cannot be.
+    pub kept: bool,
+    /// As the file was when it was last recorded.
+    pub seen: Attr,
+    /// The operation is in the log.
+    pub recorded: bool,
+    /// It was recorded more than once, or by several handles.
+    pub coalesced: bool,
+    /// Handles open for writing.
+    pub writers: Vec<(Fh, Actor)>,
+}
+
+impl View {
+    /// A handle opens for writing: begins a session, or joins the one there is. With `keep_now` the content is safe on
+    /// return; else before the first byte is written through us.
+    pub(crate) fn begin(
+        &self,
+        node: &Arc<Node>,
+        state: &mut FileState,
+        fh: Fh,
+        actor: Actor,
+        keep_now: bool,
+    ) -> Result<()> {
+        let attr = node.file.host.attr()?;
+        if let Some(session) = &mut state.session {
+            session.writers.push((fh, actor));
+            if keep_now {
+                self.keep_session(node, state, &attr)?;
+            }
+            return Ok(());
+        }
+        let Some(place) = self.recording_place(node) else { return Ok(()) };
+        let before = self.before(&place, node, state, &attr, keep_now)?;
+        let kept = keep_now || !matches!(before.content, Content::Live(_));
+        let id = self.number(node, state)?;
+        let op = self.core.store.next_op();
+        self.core.store.opened(&OpenMark {
+            op,
+            actor: actor.clone(),
+            time: Timestamp::now(),
+            source: place.source.id,
+            path: place.path.clone(),
+            node: id,
+            key: node.file.stable_key(),
+            before: before.clone(),
+        })?;
+        state.session = Some(Session {
+            op,
+            actor: actor.clone(),
+            place,
+            before: Some(before),
+            kept,
+            seen: attr,
+            recorded: false,
+            coalesced: false,
+            writers: vec![(fh, actor)],
+        });
+        Ok(())
+    }
+
+    /// A handle that created the file goes on writing to it under the operation that recorded the creation.
+    pub(crate) fn begin_created(
+        &self,
+        state: &mut FileState,
+        op: OpId,
+        place: Place,
+        attr: Attr,
+        fh: Fh,
+        actor: Actor,
+    ) {
+        state.session = Some(Session {
+            op,
+            actor: actor.clone(),
+            place,
+            before: None,
+            kept: true,
+            seen: attr,
+            recorded: true,
+            coalesced: false,
+            writers: vec![(fh, actor)],
+        });
+    }
+
+    /// Makes the old content safe, before the first byte is destroyed.
+    pub(crate) fn keep_session(&self, node: &Node, state: &mut FileState, attr: &Attr) -> Result<()> {
+        let Some(session) = &state.session else { return Ok(()) };
+        if session.kept {
+            return Ok(());
+        }
+        let place = session.place.clone();
+        let id = self.number(node, state)?;
+        let content = self.keep(&place, &node.file, attr, id)?;
+        let Some(session) = &mut state.session else { return Ok(()) };
+        if let Some(before) = &mut session.before {
+            // Something changed since the open that we were not shown: a store through a mapping, or somebody beside us.
+            before.content = if before.is_current(attr) { content } else { Content::Lost(Loss::Mmap) };
+        }
+        session.kept = true;
+        Ok(())
+    }
+
+    /// Records what changed since the last time, for the writer `by`.
+    pub(crate) fn seal(&self, node: &Node, state: &mut FileState, by: &Actor) -> Result<()> {
+        let Some(session) = &state.session else { return Ok(()) };
+        let attr = match node.file.host.attr() {
+            Ok(attr) => attr,
+            Err(Errno::STALE) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let seen = &session.seen;
+        let same = (seen.size, seen.mtime, seen.ctime) == (attr.size, attr.mtime, attr.ctime);
+        if same || attr.nlink <= state.aside_links {
+            return Ok(());
+        }
+        let known = state.known().cloned();
+        let Some(session) = &mut state.session else { return Ok(()) };
+        if session.recorded && session.actor != *by {
+            // Another writer's turn: an operation of its own, from what was last recorded.
+            session.op = self.core.store.next_op();
+            session.before = known.map(|mut before| {
+                if matches!(before.content, Content::Live(_)) {
+                    before.content = Content::Lost(Loss::Coalesced);
+                }
+                before
+            });
+            session.coalesced = true;
+        }
+        session.actor = by.clone();
+        if let Some(before) = &mut session.before
+            && !session.kept
+        {
+            // It changed without a write that we saw.
+            before.content = Content::Lost(Loss::Mmap);
+            session.kept = true;
+        }
+        let (op, place, before) = (session.op, session.place.clone(), session.before.clone());
+        let (kind, op_kind) = match &before {
+            None => (ChangeKind::Create, OpKind::Create),
+            Some(old) if old.size == attr.size && old.mtime == attr.mtime => (ChangeKind::Meta, OpKind::Meta),
+            Some(_) => (ChangeKind::Write, OpKind::Write),
+        };
+        let coalesced = session.coalesced;
+        let loss = loss_of(&place, before.as_ref());
+        let mut change = self.change(&place, node, state, changed(kind, before, Some(attr)))?;
+        change.coalesced = coalesced;
+        change.unversioned = loss;
+        self.append(op, op_kind, by, vec![change])?;
+        state.last_op = op;
+        if let Some(session) = &mut state.session {
+            session.seen = attr;
+            session.recorded = true;
+        }
+        Ok(())
+    }
+
+    /// A writing handle is released: seals, and ends the session with the last one.
+    pub(crate) fn end(&self, node: &Arc<Node>, state: &mut FileState, fh: Fh) -> Result<()> {
+        let Some(session) = &state.session else { return Ok(()) };
+        let Some(by) = session.writers.iter().find(|(writer, _)| *writer == fh).map(|(_, actor)| actor.clone()) else {
+            return Ok(());
+        };
+        let sealed = self.seal(node, state, &by);
+        let Some(session) = &mut state.session else { return sealed };
+        session.writers.retain(|(writer, _)| *writer != fh);
+        if session.writers.is_empty() {
+            let (op, recorded, place) = (session.op, session.recorded, session.place.clone());
+            state.session = None;
+            self.core.store.closed(op)?;
+            if recorded && node.file.kind == Kind::File {
+                self.core.storer.offer(&place, &node.file);
+            }
+        }
+        sealed
+    }
+
+    /// Closes a session whose file lost its last name: nothing more of it is recorded.
+    pub(crate) fn abandon(&self, state: &mut FileState) -> Result<()> {
+        if let Some(session) = state.session.take() {
+            self.core.store.closed(session.op)?;
+            state.head = match std::mem::take(&mut state.head) {
+                Head::Known(id, _) => Head::Unknown(Some(id)),
+                other @ (Head::Unknown(_) | Head::Unloaded) => other,
+            };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! A source: one host directory that is served, opened once and never looked up by path again.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::{Core, Result};
+use crate::{
+    host::{Fs, HostRef},
+    types::{EntryName, SourceId},
+    versions::{Mode, NodeKey},
+};
+
+/// A source as the human named it.
+#[derive(Clone, Debug)]
+pub struct SourceSpec {
+    /// The host directory.
+    pub path: PathBuf,
+    /// Its name in a view of several sources.
+    pub name: EntryName,
+    /// Nothing in it is changed through the view.
+    pub read_only: bool,
+}
+
+/// A served directory.
+pub struct Source {
+    /// Its number in the log.
+    pub id: SourceId,
+    /// Its directory name in a view of several sources.
+    pub name: EntryName,
+    /// Where the human said it is; for messages only.
+    pub path: PathBuf,
+    /// Nothing in it is changed through the view.
+    pub read_only: bool,
+    /// Its file system.
+    pub fs: Arc<Fs>,
+    /// Its root directory.
+    pub root: Arc<HostRef>,
+    /// How displaced files reach the store.
+    pub mode: Mode,
+    /// FICLONE works between it and the store.
+    pub reflink: bool,
+}
+
+impl Source {
+    /// Opens a source for `core`: its root, its number in the log, and what its file system can do with the store.
+    ///
+    /// # Errors
+    /// The host's, or the store's.
+    pub fn open(core: &Core, spec: SourceSpec) -> Result<Arc<Source>> {
+        let (fs, root) = core.open_root(&spec.path)?;
+        let id = core.store.source(&NodeKey(root.stable_key()), &spec.path)?;
+        let linked = core.shares_mount(&fs)?;
+        Ok(Arc::new(Source {
+            id,
+            name: spec.name,
+            read_only: spec.read_only,
+            reflink: linked && core.can_reflink(),
+            mode: if linked { Mode::Linked } else { Mode::Copying },
+            path: spec.path,
+            fs,
+            root: Arc::new(root),
+        }))
+    }
+}
