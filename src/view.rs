@@ -6,6 +6,7 @@
 
 mod actors;
 mod attr;
+mod batch;
 mod capture;
 mod content;
 mod core;
@@ -13,26 +14,36 @@ mod dirs;
 mod error;
 mod file;
 mod handle;
+mod history;
 mod lookup;
+mod mutate;
 mod names;
 mod node;
 mod notify;
 mod record;
 mod rename;
+mod resolve;
+mod revert;
 mod session;
 mod source;
 mod storer;
+mod walk;
 mod xattr;
 
 pub use attr::{Entry, NodeAttr, SetAttr};
+pub use batch::{Done, Expect, NewContent, Request, Rewrite, Side, Touched, WriteFile};
 pub use content::Reading;
 pub use core::Core;
 pub use dirs::{DirItem, DirItemPlus};
 pub use error::{Conflict, ConflictCode, Result, ViewError};
 pub use handle::{Access, Fh, OpenMode, Opened};
+pub use history::{At, Past, ViewChange, ViewHistory, ViewOperation, ViewQuery};
 pub use names::NodeSpec;
 pub use notify::{Invalidate, Notify};
+pub use resolve::{Follow, Found};
+pub use revert::{OnConflict, RevertTarget, Reverted};
 pub use source::{Source, SourceSpec};
+pub use walk::{WalkControl, WalkEntry, WalkOptions, Walked};
 
 use std::{
     collections::HashSet,
@@ -75,6 +86,8 @@ pub struct View {
     /// The process that wakes watchers through the mount: what it does is not done.
     nudger: AtomicU32,
     notify: OnceLock<Arc<dyn Notify>>,
+    /// Absolute paths that stand for the root.
+    roots: RwLock<Vec<Vec<u8>>>,
     /// The control socket, for `user.wardfs.socket`.
     socket: OnceLock<std::path::PathBuf>,
 }
@@ -105,6 +118,7 @@ impl View {
             passthrough: AtomicBool::new(false),
             nudger: AtomicU32::new(0),
             notify: OnceLock::new(),
+            roots: RwLock::default(),
             socket: OnceLock::new(),
         });
         core.register(&view);
@@ -114,6 +128,12 @@ impl View {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Where its control socket is, for `user.wardfs.socket`. Only the first call counts.
+    pub fn set_socket(&self, path: std::path::PathBuf) {
+        // A view has one socket in its life, so a second call cannot happen.
+        let _ = self.socket.set(path);
     }
 
     /// What it shares with all views of this daemon.

@@ -152,6 +152,10 @@ impl View {
     /// EINVAL if it is none; the host's.
     pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         let node = self.node(ino)?;
+        self.readlink_node(&node)
+    }
+
+    pub(crate) fn readlink_node(&self, node: &Node) -> Result<Vec<u8>> {
         if node.file.kind != Kind::Symlink {
             return Err(host::Errno::INVAL.into());
         }
