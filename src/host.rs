@@ -1,5 +1,6 @@
 //! Host I/O: every system call on served directories, by handle or relative to an open directory, one name at a time.
 
+mod cache;
 mod creds;
 mod dir;
 mod file;
@@ -7,7 +8,11 @@ mod fs;
 mod meta;
 mod names;
 mod probe;
+mod sys;
+#[cfg(test)]
+mod testing;
 
+pub use cache::raise_fd_limit;
 pub use creds::{CredGuard, FsetidGuard, as_caller, without_fsetid};
 pub use dir::{DirEntry, DirStream};
 pub use file::{
@@ -15,7 +20,6 @@ pub use file::{
     reflink, truncate, write_at,
 };
 pub use fs::{FileKey, Fs, FsCaps, HostRef};
-pub use meta::probe_reflink_stub as probe_reflink;
 pub use meta::{
     SetTime, StatFs, XattrMode, chmod, chown, get_xattr, list_xattr, read_link, remove_xattr, set_times, set_xattr,
     stat, stat_child, statfs,
@@ -25,7 +29,7 @@ pub use names::{
     rename,
 };
 
-pub use probe::{access, place, process_file};
+pub use probe::{access, place, probe_fine_ctime, probe_reflink, process_file};
 
 /// A failed system call: the host's own error number, which callers see unchanged.
 pub type Result<T> = std::result::Result<T, Errno>;

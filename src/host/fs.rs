@@ -1,15 +1,33 @@
 //! One served file system: how its inodes are named by handle, opened again, and kept within the descriptor limit.
 
 use std::{
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, fcntl_getfl, fcntl_setfl, fstatvfs, openat, statx};
 
-use super::Result;
-use crate::types::Attr;
+use super::{
+    Errno, Result,
+    cache::{FdCache, Slot, with_room},
+    creds, meta, sys,
+};
+use crate::types::{Attr, Kind};
+
+/// Where there is no handle, the key's bytes begin with this instead of a handle type.
+const NO_HANDLE: [u8; 4] = [0xff; 4];
+
+/// What a caller cannot ask of an open: the file is there already, buffers are not aligned, and O_NOATIME is the owner's.
+const STRIPPED: OFlags = OFlags::CREATE
+    .union(OFlags::EXCL)
+    .union(OFlags::DIRECT)
+    .union(OFlags::NOATIME)
+    .union(OFlags::PATH)
+    .union(OFlags::TMPFILE.difference(OFlags::DIRECTORY));
 
 /// An inode's identity on one file system for as long as it exists: the kernel's file handle (with generation)
 /// where the file system gives one, else inode number and birth time (and then the `HostRef` pins a descriptor).
@@ -19,7 +37,8 @@ pub struct FileKey {
     pub fs: u32,
     /// The host's inode number.
     pub ino: u64,
-    /// `handle_type` (4 bytes, little endian) and the handle's bytes; or birth time where there is none.
+    /// `handle_type` (4 bytes, little endian) and the handle's bytes; where there is none, four bytes 255, inode
+    /// number and birth time.
     pub handle: Box<[u8]>,
 }
 
@@ -36,13 +55,30 @@ pub struct FsCaps {
 
 /// One served file system (a mount of it), shared by all sources on it.
 pub struct Fs {
-    // implementation: id, mount fd (O_RDONLY of the first source's root) for open_by_handle_at, st_dev, caps,
-    // LRU of O_PATH descriptors
+    id: u32,
+    dev: u64,
+    mount_id: u64,
+    /// `f_fsid`.
+    fsid: [u8; 8],
+    /// Handles are opened relative to it; it keeps the mount, so that its id stays ours.
+    mount: OwnedFd,
+    caps: FsCaps,
+    cache: &'static FdCache,
 }
 
 /// One inode: reopened by handle when needed, or pinned by a descriptor.
+///
+/// Where handles do not work (an unprivileged daemon, overlayfs without `nfs_export`) each `HostRef` pins a descriptor
+/// for its whole life: nothing can give way, and `adopt` answers EMFILE at the limit less 1,024.
+///
+/// A cached descriptor keeps a file alive that others remove on the host, until it gives way or [`HostRef::attr`] sees
+/// that the last link is gone.
 pub struct HostRef {
-    // implementation
+    fs: Arc<Fs>,
+    key: FileKey,
+    kind: Kind,
+    by_handle: bool,
+    slot: Arc<Slot>,
 }
 
 impl Fs {
@@ -52,66 +88,155 @@ impl Fs {
     /// # Errors
     /// The host's; ENOTDIR if it is no directory.
     pub fn open_root(path: &Path, known: &[Arc<Fs>]) -> Result<(Arc<Fs>, HostRef)> {
-        todo!()
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Self::adopt_root(with_room(|| openat(CWD, path, flags, Mode::empty()))?, known)
+    }
+
+    /// As [`Fs::open_root`], of a directory that is open already (O_PATH is enough).
+    ///
+    /// # Errors
+    /// The host's; ENOTDIR if it is no directory.
+    pub fn adopt_root(dir: OwnedFd, known: &[Arc<Fs>]) -> Result<(Arc<Fs>, HostRef)> {
+        Self::root_with(dir, known, FdCache::of_process())
+    }
+
+    fn root_with(dir: OwnedFd, known: &[Arc<Fs>], cache: &'static FdCache) -> Result<(Arc<Fs>, HostRef)> {
+        let found = stat_mount(dir.as_fd())?;
+        let fs = match known.iter().find(|fs| fs.mount_id == found.stx_mnt_id) {
+            Some(fs) => Arc::clone(fs),
+            None => Arc::new(Self::new(dir.as_fd(), &found, cache)?),
+        };
+        let (root, attr) = fs.adopt(dir)?;
+        if attr.kind != Kind::Dir {
+            return Err(Errno::NOTDIR);
+        }
+        root.pin()?;
+        Ok((fs, root))
+    }
+
+    fn new(dir: BorrowedFd<'_>, found: &Statx, cache: &'static FdCache) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        // A directory that we may pass through but not read has no handles for us; O_PATH keeps the mount all the same.
+        let open = |flags| with_room(|| openat(dir, c".", flags | OFlags::CLOEXEC, Mode::empty()));
+        let mount = open(OFlags::RDONLY | OFlags::DIRECTORY).or_else(|_| open(OFlags::PATH))?;
+        let handles = sys::name_to_handle(dir)
+            .and_then(|handle| sys::open_by_handle(mount.as_fd(), &handle, OFlags::PATH))
+            .and_then(|again| meta::stat(again.as_fd()))
+            .is_ok_and(|again| again.ino == found.stx_ino);
+        Ok(Fs {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            dev: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
+            mount_id: found.stx_mnt_id,
+            fsid: fstatvfs(&mount)?.f_fsid.to_le_bytes(),
+            mount,
+            caps: FsCaps { handles, reflink: false, fs_type: type_of_mount(found.stx_mnt_id) },
+            cache,
+        })
     }
 
     /// Process-wide number, the `fs` of every key on it.
     pub fn id(&self) -> u32 {
-        todo!()
+        self.id
     }
 
     /// `st_dev` of the file system.
     pub fn dev(&self) -> u64 {
-        todo!()
+        self.dev
     }
 
+    /// The kernel's number of the mount (`stx_mnt_id`, as in `/proc/self/mountinfo`); not reused while this `Fs` lives.
     pub fn mount_id(&self) -> u64 {
-        todo!()
+        self.mount_id
     }
+
     /// What it can do.
     pub fn caps(&self) -> &FsCaps {
-        todo!()
+        &self.caps
     }
 
     /// A reference to the inode behind `fd` (an O_PATH or other descriptor on this file system), and its attributes.
     /// Takes the descriptor: it goes into the cache, or is pinned where handles do not work.
     ///
     /// # Errors
-    /// EXDEV if it lies on another mount (nested mounts are not served); the host's.
+    /// EXDEV if it lies on another mount (nested mounts are not served); EMFILE if it must be pinned and pinned
+    /// descriptors use up the limit; the host's.
     pub fn adopt(self: &Arc<Self>, fd: OwnedFd) -> Result<(HostRef, Attr)> {
-        todo!()
+        let found = stat_mount(fd.as_fd())?;
+        if found.stx_mnt_id != self.mount_id {
+            return Err(Errno::XDEV);
+        }
+        let attr = meta::attr_of(&found)?;
+        let handle = if self.caps.handles { sys::name_to_handle(fd.as_fd()).ok() } else { None };
+        let by_handle = handle.is_some();
+        let key = FileKey { fs: self.id, ino: attr.ino, handle: handle.unwrap_or_else(|| key_without_handle(&attr)) };
+        // A descriptor for I/O in the cache would hold write access.
+        let is_path = fcntl_getfl(&fd)?.contains(OFlags::PATH);
+        let slot = match (by_handle, is_path) {
+            (true, _) => self.cache.slot(is_path.then_some(fd)),
+            (false, true) => self.cache.forced(fd)?,
+            (false, false) => self.cache.forced(reopen(fd.as_fd(), OFlags::PATH)?)?,
+        };
+        Ok((HostRef { fs: Arc::clone(self), key, kind: attr.kind, by_handle, slot }, attr))
     }
 }
 
 impl HostRef {
     /// Its identity.
     pub fn key(&self) -> &FileKey {
-        todo!()
+        &self.key
     }
 
+    /// Its identity over restarts: the file system's id (`f_fsid`, 8 bytes) and the key's handle. As stable as the file
+    /// system's id is: ext4, btrfs and tmpfs keep theirs, XFS takes it from the device number.
     pub fn stable_key(&self) -> Box<[u8]> {
-        todo!()
+        [&self.fs.fsid[..], &self.key.handle].concat().into()
     }
+
     /// Its file system.
     pub fn fs(&self) -> &Arc<Fs> {
-        todo!()
+        &self.fs
     }
 
-    /// An O_PATH descriptor of it, from the cache or by handle.
+    /// Its type; an inode never changes it.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// An O_PATH descriptor of it, from the cache or by handle; also while the thread acts as a caller.
     ///
     /// # Errors
-    /// ESTALE once the inode is gone; EMFILE never: the cache gives way.
+    /// ESTALE once the inode is gone; EMFILE never as long as a cached descriptor can give way.
     pub fn path_fd(&self) -> Result<Arc<OwnedFd>> {
-        todo!()
+        if let Some(fd) = self.slot.get() {
+            return Ok(fd);
+        }
+        let fd = creds::with_read_search(|| self.open_by_handle(OFlags::PATH | OFlags::NOFOLLOW))?;
+        Ok(self.slot.fill(fd))
     }
 
     /// Opens it for I/O. Only regular files and directories are ever opened; other kinds answer ENXIO. O_CLOEXEC,
     /// O_NOFOLLOW and O_NONBLOCK-for-the-open are added; O_CREAT, O_EXCL, O_DIRECT and O_NOATIME are stripped.
+    /// While the thread acts as a caller, the caller's permissions decide.
     ///
     /// # Errors
     /// ESTALE, or the host's.
     pub fn open(&self, flags: OFlags) -> Result<OwnedFd> {
-        todo!()
+        match self.kind {
+            Kind::File | Kind::Dir => {}
+            Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
+                return Err(Errno::NXIO);
+            }
+        }
+        let wanted = flags - STRIPPED;
+        let flags = wanted | OFlags::NONBLOCK | OFlags::NOCTTY;
+        // Opening by handle passes by the permissions to read and to search.
+        let fd = if self.by_handle && !creds::acting() {
+            self.open_by_handle(flags | OFlags::NOFOLLOW)?
+        } else {
+            reopen(self.path_fd()?.as_fd(), flags - OFlags::NOFOLLOW)?
+        };
+        fcntl_setfl(&fd, wanted - OFlags::NONBLOCK)?;
+        Ok(fd)
     }
 
     /// Keeps a descriptor for as long as the `HostRef` lives (open files, unlinked files). Idempotent.
@@ -119,19 +244,79 @@ impl HostRef {
     /// # Errors
     /// ESTALE, or the host's.
     pub fn pin(&self) -> Result<()> {
-        todo!()
+        if self.slot.pin() {
+            return Ok(());
+        }
+        self.path_fd().map(drop).inspect_err(|_| self.slot.unpin())
     }
 
     /// Lets a pinned descriptor go back to the cache, where handles work.
     pub fn unpin(&self) {
-        todo!()
+        self.slot.unpin();
     }
 
-    /// `statx` of it.
+    /// `statx` of it. If its last link is gone and it is not pinned, the cached descriptor is let go.
     ///
     /// # Errors
     /// ESTALE, or the host's.
     pub fn attr(&self) -> Result<Attr> {
-        todo!()
+        let attr = meta::stat(self.path_fd()?.as_fd())?;
+        if attr.nlink == 0 {
+            self.slot.release();
+        }
+        Ok(attr)
+    }
+
+    fn open_by_handle(&self, flags: OFlags) -> Result<OwnedFd> {
+        with_room(|| sys::open_by_handle(self.fs.mount.as_fd(), &self.key.handle, flags))
+    }
+}
+
+/// Opens the inode behind a descriptor again, with the thread's permissions; never a symlink's target, since the link
+/// in `/proc` leads to the inode itself.
+fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
+    let path = meta::proc_path(fd.as_raw_fd());
+    with_room(|| openat(CWD, &path, flags | OFlags::CLOEXEC, Mode::empty()))
+}
+
+fn stat_mount(fd: BorrowedFd<'_>) -> Result<Statx> {
+    statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID)
+}
+
+fn key_without_handle(attr: &Attr) -> Box<[u8]> {
+    let birth = attr.btime.unwrap_or_default();
+    [&NO_HANDLE[..], &attr.ino.to_le_bytes(), &birth.secs.to_le_bytes(), &birth.nanos.to_le_bytes()].concat().into()
+}
+
+/// Empty for a mount that this mount namespace does not list.
+fn type_of_mount(id: u64) -> String {
+    let mounts = std::fs::read("/proc/thread-self/mountinfo").unwrap_or_default();
+    parse_mount_type(&String::from_utf8_lossy(&mounts), id).unwrap_or_default()
+}
+
+fn parse_mount_type(mountinfo: &str, id: u64) -> Option<String> {
+    let line = mountinfo.lines().find(|line| line.split(' ').next().and_then(|n| n.parse().ok()) == Some(id))?;
+    Some(line.split_once(" - ")?.1.split(' ').next()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::testing::everywhere, *};
+    use crate::host::{read_at, read_whole, write_at};
+
+    #[test]
+    fn a_file_is_found_read_and_written_by_its_handle() {
+        everywhere(|served| {
+            served.put("a", b"one");
+            let (a, attr) = served.look_up("a");
+            assert_eq!((attr.kind, attr.size), (Kind::File, 3));
+            assert!(served.fs.caps().handles);
+            let fd = a.open(OFlags::RDWR).unwrap();
+            assert_eq!(write_at(fd.as_fd(), b"two", 3), Ok(3));
+            let mut buf = [0; 16];
+            assert_eq!(read_at(fd.as_fd(), &mut buf, 1), Ok(5));
+            assert_eq!(read_whole(fd.as_fd(), 6).unwrap().0, b"onetwo");
+            assert_eq!(a.attr().unwrap().size, 6);
+        });
     }
 }

@@ -1,9 +1,22 @@
 //! Attributes, times, extended attributes and symlink targets of one inode by descriptor (O_PATH is enough).
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-use super::Result;
-use crate::types::{Attr, EntryName, Timestamp};
+use rustix::{
+    buffer::spare_capacity,
+    fs::{
+        AtFlags, CWD, FileType, Mode, Statx, StatxFlags, StatxTimestamp, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT,
+        XattrFlags, chmodat, chownat, fstatvfs, getxattr, listxattr, makedev, readlinkat, removexattr, setxattr, statx,
+        utimensat,
+    },
+    process::{Gid, Uid},
+};
+
+use super::{Errno, Result, sys};
+use crate::types::{Attr, EntryName, Kind, Timestamp};
+
+/// Linux's bound on one value, and on the list of names.
+const XATTR_MOST: usize = 64 << 10;
 
 /// What `utimensat` sets one time to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +66,7 @@ pub struct StatFs {
 /// # Errors
 /// The host's.
 pub fn stat(fd: BorrowedFd<'_>) -> Result<Attr> {
-    todo!()
+    attr_of(&statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)?)
 }
 
 /// `statx` of one entry, symlinks not followed.
@@ -61,15 +74,22 @@ pub fn stat(fd: BorrowedFd<'_>) -> Result<Attr> {
 /// # Errors
 /// ENOENT; the host's.
 pub fn stat_child(dir: BorrowedFd<'_>, name: &EntryName) -> Result<Attr> {
-    todo!()
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    attr_of(&statx(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, wanted)?)
 }
 
 /// `fchmodat2(AT_EMPTY_PATH)`, or by /proc/self/fd on kernels without it.
 ///
 /// # Errors
-/// The host's.
+/// EOPNOTSUPP for a symlink; the host's.
 pub fn chmod(fd: BorrowedFd<'_>, mode: u32) -> Result<()> {
-    todo!()
+    match sys::chmod_fd(fd, mode & 0o7777) {
+        Err(Errno::NOSYS) => {
+            let mode = Mode::from_raw_mode(mode & 0o7777);
+            chmodat(CWD, proc_path(fd.as_raw_fd()), mode, AtFlags::empty())
+        }
+        done => done,
+    }
 }
 
 /// `fchownat(AT_EMPTY_PATH)`; `None` keeps.
@@ -77,7 +97,7 @@ pub fn chmod(fd: BorrowedFd<'_>, mode: u32) -> Result<()> {
 /// # Errors
 /// The host's.
 pub fn chown(fd: BorrowedFd<'_>, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
-    todo!()
+    chownat(fd, c"", uid.map(Uid::from_raw), gid.map(Gid::from_raw), AtFlags::EMPTY_PATH)
 }
 
 /// `utimensat(AT_EMPTY_PATH)`.
@@ -85,7 +105,8 @@ pub fn chown(fd: BorrowedFd<'_>, uid: Option<u32>, gid: Option<u32>) -> Result<(
 /// # Errors
 /// The host's.
 pub fn set_times(fd: BorrowedFd<'_>, atime: SetTime, mtime: SetTime) -> Result<()> {
-    todo!()
+    let times = Timestamps { last_access: timespec(atime), last_modification: timespec(mtime) };
+    utimensat(fd, c"", &times, AtFlags::EMPTY_PATH)
 }
 
 /// `readlinkat(fd, "")` of an O_PATH descriptor.
@@ -93,15 +114,17 @@ pub fn set_times(fd: BorrowedFd<'_>, atime: SetTime, mtime: SetTime) -> Result<(
 /// # Errors
 /// The host's.
 pub fn read_link(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
-    todo!()
+    Ok(readlinkat(fd, c"", Vec::new())?.into_bytes())
 }
 
-/// One extended attribute (through /proc/self/fd where the descriptor is O_PATH; for symlinks by l*xattr on it).
+/// One extended attribute, through /proc/self/fd since the calls refuse O_PATH descriptors. The link in `/proc` is followed
+/// to the inode itself, so that a symlink answers for itself and not for its target.
 ///
 /// # Errors
 /// ENODATA, EOPNOTSUPP; the host's.
 pub fn get_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>> {
-    todo!()
+    let path = proc_path(fd.as_raw_fd());
+    grow(|buf| getxattr(&path, name, buf))
 }
 
 /// All names.
@@ -109,7 +132,9 @@ pub fn get_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>> {
 /// # Errors
 /// The host's.
 pub fn list_xattr(fd: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
-    todo!()
+    let path = proc_path(fd.as_raw_fd());
+    let names = grow(|buf| listxattr(&path, buf))?;
+    Ok(names.split(|b| *b == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
 }
 
 /// Sets one.
@@ -117,7 +142,12 @@ pub fn list_xattr(fd: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
 /// # Errors
 /// The host's.
 pub fn set_xattr(fd: BorrowedFd<'_>, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-    todo!()
+    let flags = match mode {
+        XattrMode::Set => XattrFlags::empty(),
+        XattrMode::Create => XattrFlags::CREATE,
+        XattrMode::Replace => XattrFlags::REPLACE,
+    };
+    setxattr(proc_path(fd.as_raw_fd()), name, value, flags)
 }
 
 /// Removes one.
@@ -125,7 +155,7 @@ pub fn set_xattr(fd: BorrowedFd<'_>, name: &[u8], value: &[u8], mode: XattrMode)
 /// # Errors
 /// ENODATA; the host's.
 pub fn remove_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
-    todo!()
+    removexattr(proc_path(fd.as_raw_fd()), name)
 }
 
 /// `fstatvfs`.
@@ -133,9 +163,69 @@ pub fn remove_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
 /// # Errors
 /// The host's.
 pub fn statfs(fd: BorrowedFd<'_>) -> Result<StatFs> {
-    todo!()
+    let found = fstatvfs(fd)?;
+    let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    Ok(StatFs {
+        blocks: found.f_blocks,
+        bfree: found.f_bfree,
+        bavail: found.f_bavail,
+        files: found.f_files,
+        ffree: found.f_ffree,
+        bsize: narrow(found.f_bsize),
+        namelen: narrow(found.f_namemax),
+        frsize: narrow(found.f_frsize),
+    })
 }
 
-pub fn probe_reflink_stub(dir: BorrowedFd<'_>) -> Result<bool> {
-    todo!()
+/// The attributes in a `statx` of at least STATX_BASIC_STATS.
+pub(super) fn attr_of(found: &Statx) -> Result<Attr> {
+    let kind = Kind::from_host(FileType::from_raw_mode(found.stx_mode.into())).ok_or(Errno::IO)?;
+    let birth = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+    Ok(Attr {
+        ino: found.stx_ino,
+        dev: makedev(found.stx_dev_major, found.stx_dev_minor),
+        kind,
+        mode: u32::from(found.stx_mode) & 0o7777,
+        nlink: found.stx_nlink,
+        uid: found.stx_uid,
+        gid: found.stx_gid,
+        rdev: makedev(found.stx_rdev_major, found.stx_rdev_minor),
+        size: found.stx_size,
+        blocks: found.stx_blocks,
+        blksize: found.stx_blksize,
+        atime: timestamp(found.stx_atime),
+        mtime: timestamp(found.stx_mtime),
+        ctime: timestamp(found.stx_ctime),
+        btime: birth.then(|| timestamp(found.stx_btime)),
+    })
+}
+
+/// The link in `/proc` that leads to the inode behind a descriptor of this process.
+pub(super) fn proc_path(fd: RawFd) -> String {
+    format!("/proc/self/fd/{fd}")
+}
+
+fn timestamp(t: StatxTimestamp) -> Timestamp {
+    Timestamp { secs: t.tv_sec, nanos: t.tv_nsec }
+}
+
+fn timespec(time: SetTime) -> Timespec {
+    match time {
+        SetTime::Keep => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        SetTime::Now => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+        SetTime::At(t) => Timespec { tv_sec: t.secs, tv_nsec: t.nanos.into() },
+    }
+}
+
+/// Most values are short; one that is not is asked for again with the most room there can be.
+fn grow(mut read: impl FnMut(rustix::buffer::SpareCapacity<'_, u8>) -> Result<usize>) -> Result<Vec<u8>> {
+    let mut buf = Vec::with_capacity(256);
+    match read(spare_capacity(&mut buf)) {
+        Err(Errno::RANGE) => {
+            buf.reserve_exact(XATTR_MOST);
+            read(spare_capacity(&mut buf))?;
+        }
+        done => _ = done?,
+    }
+    Ok(buf)
 }

@@ -1,8 +1,13 @@
 //! Names: one component below an open directory, never a path, never through a symlink.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use super::Result;
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, linkat, mkdirat, mknodat, openat2, renameat_with,
+    symlinkat, unlinkat,
+};
+
+use super::{Errno, Result, cache::with_room, meta::proc_path};
 use crate::types::EntryName;
 
 /// How `rename` treats an existing target (`renameat2(2)` flags).
@@ -23,15 +28,15 @@ pub enum RenameMode {
 /// # Errors
 /// ENOENT; EXDEV for a mount point; the host's.
 pub fn open_child(dir: BorrowedFd<'_>, name: &EntryName) -> Result<OwnedFd> {
-    todo!()
+    open_entry(dir, name, OFlags::PATH, Mode::empty())
 }
 
-/// The directory at a path below `dir`, for the store's own directories on the same mount.
+/// The directory of this name below `dir`, open for reading: for the store's own directories on the same mount.
 ///
 /// # Errors
 /// The host's.
 pub fn open_dir_at(dir: BorrowedFd<'_>, name: &EntryName) -> Result<OwnedFd> {
-    todo!()
+    open_entry(dir, name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
 }
 
 /// `openat(O_CREAT | O_EXCL | O_NOFOLLOW)`: a new regular file, open for reading and writing.
@@ -40,7 +45,7 @@ pub fn open_dir_at(dir: BorrowedFd<'_>, name: &EntryName) -> Result<OwnedFd> {
 /// # Errors
 /// EEXIST; the host's.
 pub fn create_file(dir: BorrowedFd<'_>, name: &EntryName, mode: u32) -> Result<OwnedFd> {
-    todo!()
+    open_entry(dir, name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, Mode::from_raw_mode(mode & 0o7777))
 }
 
 /// `mkdirat`.
@@ -48,15 +53,22 @@ pub fn create_file(dir: BorrowedFd<'_>, name: &EntryName, mode: u32) -> Result<O
 /// # Errors
 /// The host's.
 pub fn make_dir(dir: BorrowedFd<'_>, name: &EntryName, mode: u32) -> Result<()> {
-    todo!()
+    mkdirat(dir, name.as_bytes(), Mode::from_raw_mode(mode & 0o7777))
 }
 
-/// `mknodat`: `mode` with its type bits; regular files, FIFOs, sockets, devices.
+/// `mknodat`: `mode` with its type bits (none means a regular file); regular files, FIFOs, sockets, devices.
 ///
 /// # Errors
 /// The host's.
 pub fn make_node(dir: BorrowedFd<'_>, name: &EntryName, mode: u32, rdev: u64) -> Result<()> {
-    todo!()
+    let kind = match mode & libc::S_IFMT {
+        0 => FileType::RegularFile,
+        kind => FileType::from_raw_mode(kind),
+    };
+    if kind == FileType::Unknown {
+        return Err(Errno::INVAL);
+    }
+    mknodat(dir, name.as_bytes(), kind, Mode::from_raw_mode(mode & 0o7777), rdev)
 }
 
 /// `symlinkat`; the target is stored as it is.
@@ -64,7 +76,7 @@ pub fn make_node(dir: BorrowedFd<'_>, name: &EntryName, mode: u32, rdev: u64) ->
 /// # Errors
 /// The host's.
 pub fn make_symlink(dir: BorrowedFd<'_>, name: &EntryName, target: &[u8]) -> Result<()> {
-    todo!()
+    symlinkat(target, dir, name.as_bytes())
 }
 
 /// `linkat` of the inode behind `fd` (AT_EMPTY_PATH, or by /proc/self/fd without the privilege).
@@ -72,7 +84,11 @@ pub fn make_symlink(dir: BorrowedFd<'_>, name: &EntryName, target: &[u8]) -> Res
 /// # Errors
 /// EXDEV across mounts, EMLINK, EPERM; the host's.
 pub fn link(fd: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &EntryName) -> Result<()> {
-    todo!()
+    match linkat(fd, c"", dir, name.as_bytes(), AtFlags::EMPTY_PATH) {
+        // What the kernel says without CAP_DAC_READ_SEARCH; and of an inode without links, as it will again.
+        Err(Errno::NOENT) => linkat(CWD, proc_path(fd.as_raw_fd()), dir, name.as_bytes(), AtFlags::SYMLINK_FOLLOW),
+        done => done,
+    }
 }
 
 /// `unlinkat` of anything but a directory.
@@ -80,7 +96,7 @@ pub fn link(fd: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &EntryName) -> Result
 /// # Errors
 /// The host's.
 pub fn remove_file(dir: BorrowedFd<'_>, name: &EntryName) -> Result<()> {
-    todo!()
+    unlinkat(dir, name.as_bytes(), AtFlags::empty())
 }
 
 /// `unlinkat(AT_REMOVEDIR)`.
@@ -88,7 +104,7 @@ pub fn remove_file(dir: BorrowedFd<'_>, name: &EntryName) -> Result<()> {
 /// # Errors
 /// ENOTEMPTY; the host's.
 pub fn remove_dir(dir: BorrowedFd<'_>, name: &EntryName) -> Result<()> {
-    todo!()
+    unlinkat(dir, name.as_bytes(), AtFlags::REMOVEDIR)
 }
 
 /// `renameat2`.
@@ -102,5 +118,23 @@ pub fn rename(
     new_name: &EntryName,
     mode: RenameMode,
 ) -> Result<()> {
-    todo!()
+    let flags = match mode {
+        RenameMode::Replace => RenameFlags::empty(),
+        RenameMode::NoReplace => RenameFlags::NOREPLACE,
+        RenameMode::Exchange => RenameFlags::EXCHANGE,
+        RenameMode::Whiteout => RenameFlags::WHITEOUT,
+    };
+    renameat_with(from, name.as_bytes(), to, new_name.as_bytes(), flags)
+}
+
+fn open_entry(dir: BorrowedFd<'_>, name: &EntryName, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match with_room(|| openat2(dir, name.as_bytes(), flags, mode, resolve)) {
+            // The tree changed during the walk.
+            Err(Errno::AGAIN) => {}
+            done => return done,
+        }
+    }
 }

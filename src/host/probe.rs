@@ -1,13 +1,19 @@
 //! Questions about the host that are not about one inode: where a descriptor lies, who a process is, what a caller may do.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::{
-    fs::{Access, AtFlags, StatxFlags},
+    fs::{Access, AtFlags, Mode, OFlags, StatxFlags, openat},
     io::Errno,
 };
 
-use super::Result;
+use super::{Result, cache::with_room, file, meta};
+use crate::types::Timestamp;
+
+/// Pairs of write and `statx` in [`probe_fine_ctime`].
+const PAIRS: u8 = 50;
+/// Less than any kernel's tick: times that are closer don't come from a coarse clock.
+const TICK: i64 = 900_000;
 
 /// Device and mount number of what a descriptor names: two with the same can be linked and renamed into each other.
 ///
@@ -33,4 +39,50 @@ pub fn process_file(pid: u32, name: &str) -> Result<Vec<u8>> {
 /// EACCES; the host's.
 pub fn access(fd: BorrowedFd<'_>, access: Access) -> Result<()> {
     rustix::fs::accessat(fd, c"", access, AtFlags::EACCESS | AtFlags::EMPTY_PATH)
+}
+
+/// Does FICLONE work in this directory? Tried with two nameless files.
+///
+/// # Errors
+/// EROFS, EACCES, ENOSPC; the host's. A file system without O_TMPFILE or FICLONE answers false.
+pub fn probe_reflink(dir: BorrowedFd<'_>) -> Result<bool> {
+    let (Some(from), Some(to)) = (nameless(dir)?, nameless(dir)?) else { return Ok(false) };
+    file::write_at(from.as_fd(), &[1; 4096], 0)?;
+    match file::reflink(from.as_fd(), to.as_fd()) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::XDEV | Errno::NOSYS) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Does every write that follows a `statx` get a ctime of its own here (multigrain time stamps, Linux 6.13)? Then equal
+/// (size, ctime) prove that nobody has called `write` in between. Costs 50 small writes to a nameless file.
+///
+/// # Errors
+/// EROFS, EACCES, ENOSPC; the host's. A file system without O_TMPFILE answers false.
+pub fn probe_fine_ctime(dir: BorrowedFd<'_>) -> Result<bool> {
+    let Some(file) = nameless(dir)? else { return Ok(false) };
+    let mut times = Vec::with_capacity(PAIRS.into());
+    for byte in 0..PAIRS {
+        file::write_at(file.as_fd(), &[byte], 0)?;
+        times.push(meta::stat(file.as_fd())?.ctime);
+    }
+    Ok(are_fine(&times))
+}
+
+/// All rise, and most by less than a tick: a slow machine alone also makes different times.
+fn are_fine(times: &[Timestamp]) -> bool {
+    let steps: Vec<i64> = times.windows(2).map(|pair| pair[1].as_nanos() - pair[0].as_nanos()).collect();
+    let close = steps.iter().filter(|step| **step < TICK).count();
+    steps.iter().all(|step| *step > 0) && close * 2 > steps.len()
+}
+
+/// A file without a name, or `None` where the file system has none.
+fn nameless(dir: BorrowedFd<'_>) -> Result<Option<OwnedFd>> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match with_room(|| openat(dir, c".", flags, Mode::from_raw_mode(0o600))) {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
