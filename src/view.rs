@@ -5,24 +5,31 @@
 //! held across system calls on that file alone. Nothing here ever touches a mount of ours.
 
 mod actors;
+mod apply;
 mod attr;
 mod batch;
 mod capture;
+mod commit;
 mod content;
 mod core;
 mod dirs;
 mod error;
 mod file;
+mod finisher;
 mod handle;
 mod history;
 mod lookup;
 mod mutate;
 mod names;
+mod net;
 mod node;
 mod notify;
+mod plan;
 mod record;
+mod recover;
 mod rename;
 mod resolve;
+mod restore;
 mod revert;
 mod session;
 mod source;

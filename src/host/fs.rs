@@ -178,6 +178,19 @@ impl Fs {
         };
         Ok((HostRef { fs: Arc::clone(self), key, kind: attr.kind, by_handle, slot }, attr))
     }
+
+    /// The inode of a [`HostRef::stable_key`], if it still exists.
+    ///
+    /// # Errors
+    /// ESTALE if it is gone, lies on another file system, or has no handle; the host's.
+    pub fn open_stable(self: &Arc<Self>, key: &[u8]) -> Result<HostRef> {
+        let (fsid, handle) = key.split_first_chunk::<8>().ok_or(Errno::STALE)?;
+        if *fsid != self.fsid || !self.caps.handles || handle.starts_with(&NO_HANDLE) {
+            return Err(Errno::STALE);
+        }
+        let fd = with_room(|| sys::open_by_handle(self.mount.as_fd(), handle, OFlags::PATH | OFlags::NOFOLLOW))?;
+        Ok(self.adopt(fd)?.0)
+    }
 }
 
 impl HostRef {

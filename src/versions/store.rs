@@ -264,6 +264,9 @@ impl Store {
     pub fn sync_all(&self) -> Result<()> {
         todo!()
     }
+    pub fn open_aside(&self, name: &str) -> Result<std::os::fd::OwnedFd> {
+        todo!()
+    }
     pub fn has_aside(&self, name: &str) -> bool {
         todo!()
     }

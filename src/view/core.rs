@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::{Mutex, RwLock};
 
-use super::{Result, View, actors::Actors, file::FileTable, storer::Storer};
+use super::{Result, View, actors::Actors, file::FileTable, finisher::Finisher, storer::Storer};
 use crate::{
     host::{self, Fs, HostRef},
     types::EntryName,
@@ -32,6 +32,7 @@ pub struct Core {
     pub(crate) tree: RwLock<()>,
     pub(crate) actors: Actors,
     pub(crate) storer: Storer,
+    pub(crate) finisher: Finisher,
     filesystems: Mutex<Vec<Arc<Fs>>>,
     views: Mutex<Vec<Weak<View>>>,
     next_view: AtomicU32,
@@ -42,6 +43,7 @@ impl Core {
     pub fn new(store: Arc<Store>) -> Arc<Core> {
         let core = Arc::new(Core {
             storer: Storer::new(),
+            finisher: Finisher::default(),
             store,
             files: FileTable::default(),
             tree: RwLock::new(()),
@@ -51,6 +53,7 @@ impl Core {
             next_view: AtomicU32::new(1),
         });
         core.storer.start(&core);
+        core.finisher.start(&core);
         core
     }
 
@@ -67,6 +70,7 @@ impl Core {
     /// Stops the background work, after what waits is stored.
     pub fn shutdown(&self) {
         self.storer.stop();
+        self.finisher.stop();
     }
 
     pub(super) fn next_view(&self) -> u32 {

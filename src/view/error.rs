@@ -112,6 +112,14 @@ pub enum ViewError {
     /// A revert met later changes.
     #[error("{} path(s) changed since; nothing was reverted. Look at the conflicts, then choose on_conflict", .0.len())]
     RevertConflict(Vec<Conflict>),
+    /// A revert that removes much: it must be asked for with the token of its dry run.
+    #[error("this would remove {removes} paths; look at a dry run, then ask again with its confirm_token")]
+    ConfirmationNeeded {
+        /// How many.
+        removes: usize,
+        /// The token that a dry run gives.
+        token: String,
+    },
     /// Arguments that make no sense together.
     #[error("{0}")]
     InvalidArgument(String),

@@ -11,7 +11,7 @@ use super::{Result, node::Node, session::Session};
 use crate::{
     host::{FileKey, HostRef},
     policy::Class,
-    types::{Attr, Hash, Kind, NodeId, OpId},
+    types::{Attr, EntryName, Hash, Kind, NodeId, OpId},
     versions::{NodeKey, State},
 };
 
@@ -114,6 +114,23 @@ impl File {
     /// Its identity in the log.
     pub fn stable_key(&self) -> NodeKey {
         NodeKey(self.host.stable_key())
+    }
+
+    /// `name` in `dir` is not this file any more, in no view.
+    pub fn lost_name(&self, dir: &File, name: &EntryName) {
+        for node in self.live_nodes() {
+            node.names.lock().retain(|(parent, known)| !(std::ptr::eq(&*parent.file, dir) && known == name));
+        }
+    }
+
+    /// `name` in `dir` is this file now, in every view that shows the directory.
+    pub fn got_name(&self, dir: &File, name: &EntryName) {
+        let parents = dir.live_nodes();
+        for node in self.live_nodes() {
+            if let Some(parent) = parents.iter().find(|parent| parent.view() == node.view()) {
+                node.named(parent, name);
+            }
+        }
     }
 
     /// The nodes that live, in all views.

@@ -249,7 +249,7 @@ impl View {
             let change = self.change(&place, &node, state, changed(ChangeKind::Create, None, Some(attr)))?;
             self.append(op, OpKind::Create, &actor, vec![change])?;
             if access.write {
-                self.begin_created(state, op, place, attr, fh, actor);
+                self.begin_created(&node, state, op, place, attr, fh, actor)?;
             }
         }
         if access.write {

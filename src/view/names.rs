@@ -177,7 +177,7 @@ impl View {
         if let Some(change) = change {
             self.append(self.core.store.next_op(), OpKind::Remove, &self.actor(caller), vec![change])?;
         }
-        node.unnamed(&parent, name);
+        node.file.lost_name(&parent.file, name);
         Ok(())
     }
 
@@ -294,7 +294,7 @@ impl View {
         }
         let change = self.take_dir_away(caller, &parent, name, &node, &attr, &path)?;
         self.append(self.core.store.next_op(), OpKind::Remove, &self.actor(caller), vec![change])?;
-        node.unnamed(&parent, name);
+        node.file.lost_name(&parent.file, name);
         Ok(())
     }
 

@@ -191,9 +191,4 @@ impl Node {
         }
         names.push((Arc::clone(parent), name.clone()));
     }
-
-    /// This name is gone.
-    pub fn unnamed(&self, parent: &Node, name: &EntryName) {
-        self.names.lock().retain(|(p, n)| !(p.ino == parent.ino && n == name));
-    }
 }

@@ -156,10 +156,10 @@ impl View {
             }
             let place = self.place_of(&to_path, target.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
             changes.push(self.removed(&place, target, &mut target_state, displaced, last)?);
-            target.unnamed(to.dir, to.name);
+            target.file.lost_name(&to.dir.file, to.name);
         }
-        node.unnamed(from.dir, from.name);
-        node.named(to.dir, to.name);
+        node.file.lost_name(&from.dir.file, from.name);
+        node.file.got_name(&to.dir.file, to.name);
         let mut change = changed(ChangeKind::Rename, Some(before), Some(attr_now(&node)?));
         change.from = Some(old_place.path.clone());
         changes.push(self.change(&place, &node, state, change)?);
@@ -225,10 +225,10 @@ impl View {
             let (a, b) = (from.dir.file.host.path_fd()?, to.dir.file.host.path_fd()?);
             host::rename(a.as_fd(), from.name, b.as_fd(), to.name, RenameMode::Exchange)?;
         }
-        nodes.0.unnamed(from.dir, from.name);
-        nodes.1.unnamed(to.dir, to.name);
-        nodes.0.named(to.dir, to.name);
-        nodes.1.named(from.dir, from.name);
+        nodes.0.file.lost_name(&from.dir.file, from.name);
+        nodes.1.file.lost_name(&to.dir.file, to.name);
+        nodes.0.file.got_name(&to.dir.file, to.name);
+        nodes.1.file.got_name(&from.dir.file, from.name);
         let (moved, other) = nodes;
         let source = self
             .locate(&moved.path().ok_or(ViewError::Host(Errno::STALE))?)
@@ -274,7 +274,7 @@ impl View {
 
     /// Refuses a move of a directory that would make anything below it more visible or more writable. Looks at what is
     /// really there, hidden entries included.
-    fn check_subtree(&self, node: &Arc<Node>, from: &ViewPath, to: &ViewPath) -> Result<()> {
+    pub(crate) fn check_subtree(&self, node: &Arc<Node>, from: &ViewPath, to: &ViewPath) -> Result<()> {
         if self.policy().is_uniform() {
             return Ok(());
         }

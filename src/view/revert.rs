@@ -1,11 +1,18 @@
-//! Taking changes back: the net effect of what is to be undone, path by path, checked against what stands there now.
+//! Taking changes back: which changes, what stands in the way, and what follows for the caller.
 
-use super::history::At;
-use super::{Conflict, Done, Request, Result, View};
-use crate::{
-    types::{OpId, ViewPath},
-    versions::ActorFilter,
+use super::{
+    Conflict, ConflictCode, Done, Request, Result, View, ViewError,
+    history::{At, Past, ViewChange, ViewOperation, ViewQuery},
+    net::{Expected, Net},
+    resolve::Follow,
 };
+use crate::{
+    types::{Channel, Hash, Kind, OpId, ViewPath},
+    versions::{ActorFilter, Bound, ChangeKind, Content, State},
+};
+
+/// A revert that removes more paths than this wants the token of its dry run.
+const REMOVES_UNASKED: usize = 100;
 
 /// What to take back.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,15 +62,23 @@ pub struct Reverted {
     pub conflicts: Vec<Conflict>,
     /// Operations that were taken back.
     pub operations: Vec<OpId>,
-    /// Given by a dry run: a revert of more than 100 paths wants it back.
+    /// Given by a dry run: a revert that removes more than 100 paths wants it back.
     pub confirm_token: Option<String>,
+}
+
+/// What a revert is made of, once its target is understood.
+pub(crate) struct Selected {
+    /// Newest first.
+    pub operations: Vec<ViewOperation>,
+    /// Every later change is among them, so that what is found different was done beside us, and is put back too.
+    pub all: bool,
 }
 
 impl View {
     /// Takes changes back as one operation.
     ///
     /// # Errors
-    /// `RevertConflict` under `Fail`; `VersionNotFound`, `VersionPruned`; the host's; the store's.
+    /// `RevertConflict` under `Fail`; `ConfirmationNeeded`; `VersionNotFound`, `VersionPruned`; the host's; the store's.
     pub fn revert(
         &self,
         request: &Request,
@@ -71,6 +86,257 @@ impl View {
         on_conflict: OnConflict,
         confirm_token: Option<&str>,
     ) -> Result<Reverted> {
-        todo!()
+        self.core.storer.drain();
+        let mut request = request.clone();
+        request.actor.channel = Channel::Revert;
+        let mut reverted = Reverted::default();
+        let done = self.guarded(|| {
+            let _tree = self.core.tree.write();
+            let selected = self.select(target)?;
+            let mut net = Net::default();
+            for operation in &selected.operations {
+                for change in operation.changes.iter().rev() {
+                    net.undo(operation.op, change);
+                }
+            }
+            reverted.operations = selected.operations.iter().map(|operation| operation.op).collect();
+            let found = self.conflicts(&net, &selected)?;
+            let mut restore = super::restore::Restore::new(self, &request, &net);
+            let left = restore.settle_conflicts(found, on_conflict)?;
+            if on_conflict == OnConflict::Fail && !left.is_empty() {
+                return Err(ViewError::RevertConflict(left));
+            }
+            reverted.conflicts = left;
+            let (plan, unmet) = restore.plan()?;
+            if on_conflict == OnConflict::Fail && !unmet.is_empty() {
+                return Err(ViewError::RevertConflict(unmet));
+            }
+            reverted.conflicts.extend(unmet);
+            let removes = plan.steps.iter().filter(|step| step.change.kind == ChangeKind::Remove).count();
+            let summary: String =
+                plan.steps.iter().map(|step| format!("{:?} {:?}\n", step.change.kind, step.change.path)).collect();
+            let token = Hash::of(summary.as_bytes()).hex()[..16].to_owned();
+            reverted.confirm_token = (removes > REMOVES_UNASKED).then(|| token.clone());
+            if removes > REMOVES_UNASKED && !request.dry_run && confirm_token != Some(token.as_str()) {
+                return Err(ViewError::ConfirmationNeeded { removes, token });
+            }
+            if request.dry_run || plan.steps.is_empty() {
+                return Ok((plan.unapplied(self), Vec::new()));
+            }
+            let undoes = match (target, selected.operations.as_slice()) {
+                (RevertTarget::Operation(op), _) => Some(*op),
+                (_, [only]) => Some(only.op),
+                (_, [] | [_, _, ..]) => None,
+            };
+            self.commit(&request, crate::versions::OpKind::Revert, undoes, plan, None)
+        })?;
+        reverted.done = done;
+        Ok(reverted)
+    }
+
+    /// The operations that a target means, newest first, each with the changes that belong to it.
+    fn select(&self, target: &RevertTarget) -> Result<Selected> {
+        match target {
+            RevertTarget::Operation(op) => Ok(Selected { operations: vec![self.operation(*op)?], all: false }),
+            RevertTarget::Actor { actor, since } => {
+                let since = since.as_ref().map(|at| self.moment(at)).transpose()?;
+                let query = ViewQuery { actor: actor.clone(), since: since.map(Bound::Op), ..ViewQuery::default() };
+                Ok(Selected { operations: self.all_operations(query)?, all: false })
+            }
+            RevertTarget::To(at) => {
+                let since = Some(Bound::Op(self.moment(at)?));
+                let query = ViewQuery { since, ..ViewQuery::default() };
+                Ok(Selected { operations: self.all_operations(query)?, all: true })
+            }
+            RevertTarget::Path { path, to } => {
+                let (since, all) = match to {
+                    Some(at) => (self.moment(at)?, true),
+                    None => (self.before_last_change(path)?, false),
+                };
+                let query =
+                    ViewQuery { path: Some(path.clone()), since: Some(Bound::Op(since)), ..ViewQuery::default() };
+                let mut operations = self.all_operations(query)?;
+                for operation in &mut operations {
+                    let op = operation.op;
+                    let changes = std::mem::take(&mut operation.changes);
+                    operation.changes =
+                        changes.into_iter().filter_map(|change| self.within(path, op, change)).collect();
+                }
+                operations.retain(|operation| !operation.changes.is_empty());
+                Ok(Selected { operations, all })
+            }
+        }
+    }
+
+    fn all_operations(&self, mut query: ViewQuery) -> Result<Vec<ViewOperation>> {
+        query.limit = 10_000;
+        let mut all = Vec::new();
+        loop {
+            let page = self.history(&query)?;
+            let last = page.operations.last().map(|operation| operation.op);
+            all.extend(page.operations);
+            match last {
+                Some(last) if page.more => query.until = Some(Bound::Op(OpId(last.0.saturating_sub(1)))),
+                Some(_) | None => return Ok(all),
+            }
+        }
+    }
+
+    /// The moment before a path got the state it has: editors save in several steps, and between them the name may have been
+    /// away.
+    fn before_last_change(&self, path: &ViewPath) -> Result<OpId> {
+        let query = ViewQuery { path: Some(path.clone()), limit: 64, ..ViewQuery::default() };
+        let operations = self.history(&query)?.operations;
+        let newest =
+            operations.first().ok_or_else(|| ViewError::VersionNotFound(format!("{path} has no recorded change")))?;
+        let before = |op: OpId| OpId(op.0.saturating_sub(1));
+        let Ok(now) = self.find_locked(path, Follow::No) else { return Ok(before(newest.op)) };
+        if now.attr.kind == Kind::Dir {
+            return Ok(before(newest.op));
+        }
+        for operation in &operations {
+            match self.past_locked(path, before(operation.op))? {
+                Past::Absent | Past::Now(_) => {}
+                Past::Was(_) => return Ok(before(operation.op)),
+            }
+        }
+        // It was never there before: it is taken back to nothing.
+        Ok(operations.last().map_or(before(newest.op), |oldest| before(oldest.op)))
+    }
+
+    /// A change as far as it concerns `scope`: what came in from outside was created for it, what went out was removed.
+    fn within(&self, scope: &ViewPath, op: OpId, mut change: ViewChange) -> Option<ViewChange> {
+        let inside = change.path.starts_with(scope);
+        let from_inside = change.from.as_ref().is_some_and(|from| from.starts_with(scope));
+        match (change.kind, inside, from_inside) {
+            (ChangeKind::Rename | ChangeKind::Exchange, true, true) | (ChangeKind::Link, true, _) => Some(change),
+            (ChangeKind::Rename, true, false) => {
+                change.kind = ChangeKind::Create;
+                change.from = None;
+                change.before = None;
+                Some(change)
+            }
+            (ChangeKind::Rename, false, true) => {
+                let path = change.from.take()?;
+                let before = change.before.as_mut()?;
+                if before.kind == Kind::File && matches!(before.content, Content::Live(_)) {
+                    // It lives on outside the scope; a copy of it comes back.
+                    let bytes = self.past_bytes_locked(&change.path, op, super::core::COPY_MAX).ok()?;
+                    let (hash, _) = self.core.store.put_blob(&bytes).ok()?;
+                    before.content = Content::Blob(hash);
+                }
+                change.path = path;
+                change.kind = ChangeKind::Remove;
+                change.after = None;
+                Some(change)
+            }
+            (ChangeKind::Rename | ChangeKind::Exchange | ChangeKind::Link, _, _) => None,
+            (ChangeKind::Create | ChangeKind::Write | ChangeKind::Meta | ChangeKind::Remove, _, _) => {
+                inside.then_some(change)
+            }
+        }
+    }
+
+    /// Paths that are not as the last change to be taken back left them.
+    fn conflicts(&self, net: &Net, selected: &Selected) -> Result<Vec<Conflict>> {
+        let mut conflicts = Vec::new();
+        if selected.all {
+            return Ok(conflicts);
+        }
+        for (path, expected) in &net.expected {
+            let now = match self.find_locked(path, Follow::No) {
+                Ok(found) => Some(found),
+                Err(ViewError::NotFound(_) | ViewError::NotADirectory(_)) => None,
+                Err(error) => return Err(error),
+            };
+            let wanted = net.wanted.get(path);
+            let (code, detail) = match (expected, now) {
+                (Expected::Absent, None) => continue,
+                (Expected::Absent, Some(found)) => {
+                    if wanted.is_some_and(|wanted| wanted.absent) && found.attr.kind == Kind::Dir {
+                        continue;
+                    }
+                    if let Some((_, state)) = wanted.and_then(|wanted| wanted.state.as_ref())
+                        && self.is_as(state, None, &found)?
+                    {
+                        continue;
+                    }
+                    (ConflictCode::Occupied, "something else stands there now")
+                }
+                (Expected::State { .. }, None) => {
+                    if wanted.is_none_or(|wanted| wanted.absent) {
+                        continue;
+                    }
+                    (ConflictCode::Content, "it was removed later")
+                }
+                (Expected::State { op, node, state }, Some(found)) => {
+                    if self.is_as(state, Some((*op, *node)), &found)? {
+                        continue;
+                    }
+                    if let Some((_, state)) =
+                        wanted.filter(|w| w.from.is_none()).and_then(|wanted| wanted.state.as_ref())
+                        && self.is_as(state, None, &found)?
+                    {
+                        continue;
+                    }
+                    match wanted {
+                        Some(wanted) if wanted.absent => {
+                            (ConflictCode::ModifiedSince, "it was changed after it was created")
+                        }
+                        Some(_) | None => (ConflictCode::Content, "its content was changed later"),
+                    }
+                }
+            };
+            conflicts.push(Conflict { path: path.clone(), code, detail: self.blame(path, detail) });
+        }
+        Ok(conflicts)
+    }
+
+    /// Who changed a path last, in words.
+    fn blame(&self, path: &ViewPath, what: &str) -> String {
+        let query = ViewQuery { path: Some(path.clone()), limit: 1, ..ViewQuery::default() };
+        let last = self.history(&query).ok().and_then(|page| page.operations.into_iter().next());
+        match last {
+            Some(last) => {
+                let who = last.actor.session.or(last.actor.command).unwrap_or_else(|| last.actor.channel.word().into());
+                format!("{what} (operation {} by {who}, {})", last.op, last.time.rfc3339())
+            }
+            None => format!("{what} (not through wardfs)"),
+        }
+    }
+
+    /// Is what was found still as a state says? Metadata does not count.
+    fn is_as(&self, state: &State, at: Option<(OpId, crate::types::NodeId)>, found: &super::Found) -> Result<bool> {
+        let attr = found.node.file.host.attr()?;
+        if state.kind != attr.kind {
+            return Ok(false);
+        }
+        if state.is_current(&attr) || state.kind == Kind::Dir {
+            return Ok(true);
+        }
+        if state.kind == Kind::Symlink {
+            return Ok(matches!(&state.content, Content::Target(target) if *target == self.target_of(found)?));
+        }
+        if state.kind != Kind::File {
+            return Ok(state.rdev == attr.rdev);
+        }
+        if state.size != attr.size {
+            return Ok(false);
+        }
+        let content = match (&state.content, at) {
+            (Content::Live(_), Some((op, node))) => self.core.store.content_of(node, op)?,
+            (content, _) => content.clone(),
+        };
+        let wanted = match &content {
+            Content::Blob(hash) | Content::Live(Some(hash)) => *hash,
+            Content::Aside(_) if attr.size <= super::core::COPY_MAX => {
+                Hash::of(&self.core.store.read_all(&content, super::core::COPY_MAX)?)
+            }
+            // Nothing to compare with but the times: a move or another mode leaves those of the content alone.
+            Content::Live(None) | Content::Aside(_) => return Ok(state.mtime == attr.mtime),
+            Content::None | Content::Target(_) | Content::Lost(_) => return Ok(false),
+        };
+        let reading = self.reading(&found.node, found.path.clone())?;
+        Ok(self.hash(&reading)? == wanted)
     }
 }

@@ -83,15 +83,30 @@ impl View {
     }
 
     /// A handle that created the file goes on writing to it under the operation that recorded the creation.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one session")]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one session")]
     pub(crate) fn begin_created(
         &self,
+        node: &Arc<Node>,
         state: &mut FileState,
         op: OpId,
         place: Place,
         attr: Attr,
         fh: Fh,
         actor: Actor,
-    ) {
+    ) -> Result<()> {
+        if let Head::Known(id, known) = &state.head {
+            self.core.store.opened(&OpenMark {
+                op,
+                actor: actor.clone(),
+                time: Timestamp::now(),
+                source: place.source.id,
+                path: place.path.clone(),
+                node: *id,
+                key: node.file.stable_key(),
+                before: known.clone(),
+            })?;
+        }
         state.session = Some(Session {
             op,
             actor: actor.clone(),
@@ -103,6 +118,7 @@ impl View {
             coalesced: false,
             writers: vec![(fh, actor)],
         });
+        Ok(())
     }
 
     /// Makes the old content safe, before the first byte is destroyed.

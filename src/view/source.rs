@@ -1,10 +1,10 @@
 //! A source: one host directory that is served, opened once and never looked up by path again.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 use super::{Core, Result};
 use crate::{
-    host::{Fs, HostRef},
+    host::{Errno, Fs, HostRef},
     types::{EntryName, SourceId},
     versions::{Mode, NodeKey},
 };
@@ -41,6 +41,21 @@ pub struct Source {
 }
 
 impl Source {
+    /// The identity in the log of what a descriptor in this source names.
+    pub(crate) fn key_of(&self, fd: &OwnedFd) -> Result<NodeKey> {
+        let fd = fd.try_clone().map_err(|_| Errno::MFILE)?;
+        Ok(NodeKey(self.fs.adopt(fd)?.0.stable_key()))
+    }
+
+    /// The inode of an identity in the log, if it still exists and handles work here.
+    pub(crate) fn open_key(&self, key: &NodeKey) -> Result<HostRef> {
+        Ok(self.fs.open_stable(&key.0)?)
+    }
+
+    pub(crate) fn lives(&self, key: &NodeKey) -> bool {
+        self.open_key(key).is_ok_and(|host| host.attr().is_ok_and(|attr| attr.nlink > 0))
+    }
+
     /// Opens a source for `core`: its root, its number in the log, and what its file system can do with the store.
     ///
     /// # Errors

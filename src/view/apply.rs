@@ -1,0 +1,336 @@
+//! Changes carried out on the host, one at a time, by path below a source: by guarded mutations, and again by recovery.
+//! Nothing here asks the policy or takes a lock: whoever calls has done both.
+
+use std::{
+    collections::HashMap,
+    io::Read,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+use rustix::fs::OFlags;
+
+use super::{Core, Result, Source, ViewError, lookup::STAGE_PREFIX, plan::write_whole};
+use crate::{
+    host::{self, Errno, RenameMode, SetTime, XattrMode},
+    types::{EntryName, Hash, Kind, Timestamp, ViewPath},
+    versions::{Change, ChangeKind, Content, Mode, State},
+};
+
+/// How to carry changes out.
+pub(crate) struct Applying<'a> {
+    pub core: &'a Core,
+    /// Contents at hand.
+    pub bytes: &'a HashMap<Hash, Arc<Vec<u8>>>,
+    /// Put modification times back too (reverts do).
+    pub times: bool,
+}
+
+/// A directory that is being worked in: the store's `tmp/`, or one of a source.
+enum StageDir<'a> {
+    Store(BorrowedFd<'a>),
+    Beside(&'a OwnedFd),
+}
+
+impl StageDir<'_> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            StageDir::Store(fd) => *fd,
+            StageDir::Beside(fd) => fd.as_fd(),
+        }
+    }
+}
+
+impl Applying<'_> {
+    /// Carries one change out.
+    ///
+    /// # Errors
+    /// The host's; `HashConflict` if somebody beside us put something else there since it was looked at. Then it was not
+    /// carried out.
+    pub fn apply(&self, source: &Source, change: &Change) -> Result<()> {
+        let dir = dir_of(source, &change.path)?;
+        let name = name_of(&change.path)?;
+        match (change.kind, &change.before, &change.after) {
+            (ChangeKind::Create, _, Some(after)) => self.create(source, &dir, &name, after),
+            (ChangeKind::Write, Some(before), Some(after)) if before.nlink > 1 => {
+                self.overwrite(source, &dir, &name, after)
+            }
+            (ChangeKind::Write, Some(before), Some(after)) => self.replace(source, &dir, &name, change, before, after),
+            (ChangeKind::Meta, _, Some(after)) => {
+                let fd = host::open_child(dir.as_fd(), &name)?;
+                self.set_meta(fd.as_fd(), after)
+            }
+            (ChangeKind::Remove, Some(before), _) => self.remove(&dir, &name, before),
+            (ChangeKind::Rename, _, _) => {
+                let (from_dir, from) = from_of(source, change)?;
+                Ok(host::rename(from_dir.as_fd(), &from, dir.as_fd(), &name, RenameMode::NoReplace)?)
+            }
+            (ChangeKind::Exchange, _, _) => {
+                let (from_dir, from) = from_of(source, change)?;
+                Ok(host::rename(from_dir.as_fd(), &from, dir.as_fd(), &name, RenameMode::Exchange)?)
+            }
+            (ChangeKind::Link, _, _) if change.from.is_none() => {
+                let key = change.key.as_ref().ok_or(ViewError::Host(Errno::INVAL))?;
+                let host = source.open_key(key)?;
+                Ok(host::link(host.path_fd()?.as_fd(), dir.as_fd(), &name)?)
+            }
+            (ChangeKind::Link, _, _) => {
+                let (from_dir, from) = from_of(source, change)?;
+                let fd = host::open_child(from_dir.as_fd(), &from)?;
+                Ok(host::link(fd.as_fd(), dir.as_fd(), &name)?)
+            }
+            (ChangeKind::Create | ChangeKind::Write | ChangeKind::Meta | ChangeKind::Remove, _, _) => {
+                Err(Errno::INVAL.into())
+            }
+        }
+    }
+
+    fn create(&self, source: &Source, dir: &OwnedFd, name: &EntryName, after: &State) -> Result<()> {
+        match after.kind {
+            Kind::File => {
+                let (stage, staged) = self.stage(source, dir, after)?;
+                let placed = host::rename(stage.fd(), &staged, dir.as_fd(), name, RenameMode::NoReplace);
+                if let Err(error) = placed {
+                    host::remove_file(stage.fd(), &staged)?;
+                    return Err(error.into());
+                }
+                return Ok(());
+            }
+            Kind::Dir => host::make_dir(dir.as_fd(), name, after.mode & 0o7777)?,
+            Kind::Symlink => {
+                let Content::Target(target) = &after.content else { return Err(Errno::INVAL.into()) };
+                host::make_symlink(dir.as_fd(), name, target)?;
+            }
+            Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
+                host::make_node(dir.as_fd(), name, type_bits(after.kind) | after.mode & 0o7777, after.rdev)?;
+            }
+        }
+        let fd = host::open_child(dir.as_fd(), name)?;
+        self.set_meta(fd.as_fd(), after)
+    }
+
+    /// Puts a new inode in the place of a file: exchanged, then checked to be the one that was looked at.
+    fn replace(
+        &self,
+        source: &Source,
+        dir: &OwnedFd,
+        name: &EntryName,
+        change: &Change,
+        before: &State,
+        after: &State,
+    ) -> Result<()> {
+        let expected = host::open_child(dir.as_fd(), name)?;
+        let (stage, staged) = self.stage(source, dir, after)?;
+        let taken = (|| -> Result<()> {
+            host::rename(stage.fd(), &staged, dir.as_fd(), name, RenameMode::Exchange)?;
+            let out = host::open_child(stage.fd(), &staged)?;
+            let same = host::is_same_inode(out.as_fd(), expected.as_fd())?
+                && change.key.as_ref().is_none_or(|key| source.key_of(&out).is_ok_and(|found| found == *key));
+            let ours = before.ctime == Timestamp::default();
+            if same && (ours || self.unchanged_content(before, &out, source)?) {
+                return Ok(());
+            }
+            host::rename(stage.fd(), &staged, dir.as_fd(), name, RenameMode::Exchange)?;
+            Err(ViewError::HashConflict { path: change.path.clone(), current: None })
+        })();
+        if let Err(error) = taken {
+            host::remove_file(stage.fd(), &staged)?;
+            return Err(error);
+        }
+        match &before.content {
+            Content::Aside(aside) if !self.core.store.has_aside(aside) => {
+                let aside = EntryName::new(aside.as_bytes()).map_err(|_| Errno::INVAL)?;
+                host::rename(stage.fd(), &staged, self.core.store.aside_dir(), &aside, RenameMode::NoReplace)?;
+            }
+            Content::Aside(_)
+            | Content::Blob(_)
+            | Content::None
+            | Content::Target(_)
+            | Content::Live(_)
+            | Content::Lost(_) => host::remove_file(stage.fd(), &staged)?,
+        }
+        Ok(())
+    }
+
+    /// Being exchanged changes an inode's ctime: then the content itself decides.
+    fn unchanged_content(&self, before: &State, out: &OwnedFd, source: &Source) -> Result<bool> {
+        let attr = host::stat(out.as_fd())?;
+        if attr.size != before.size || attr.mtime != before.mtime {
+            return Ok(false);
+        }
+        let Content::Blob(hash) = &before.content else { return Ok(true) };
+        let (host, _) = source.fs.adopt(out.try_clone().map_err(|_| Errno::MFILE)?)?;
+        let fd = host.open(OFlags::RDONLY)?;
+        match host::read_whole(fd.as_fd(), before.size) {
+            Ok((bytes, _)) => Ok(Hash::of(&bytes) == *hash),
+            Err(Errno::FBIG | Errno::AGAIN) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes a file of several names in place; the record holds the content, so that recovery can finish it.
+    fn overwrite(&self, source: &Source, dir: &OwnedFd, name: &EntryName, after: &State) -> Result<()> {
+        let (host, _) = source.fs.adopt(host::open_child(dir.as_fd(), name)?)?;
+        let fd = host.open(OFlags::RDWR)?;
+        self.fill(fd.as_fd(), after)?;
+        host::truncate(fd.as_fd(), after.size)?;
+        self.set_meta(fd.as_fd(), after)
+    }
+
+    fn remove(&self, dir: &OwnedFd, name: &EntryName, before: &State) -> Result<()> {
+        if before.kind == Kind::Dir {
+            return Ok(host::remove_dir(dir.as_fd(), name)?);
+        }
+        match &before.content {
+            Content::Aside(aside) if before.nlink <= 1 && !self.core.store.has_aside(aside) => {
+                let aside = EntryName::new(aside.as_bytes()).map_err(|_| Errno::INVAL)?;
+                Ok(host::rename(dir.as_fd(), name, self.core.store.aside_dir(), &aside, RenameMode::NoReplace)?)
+            }
+            Content::Aside(_)
+            | Content::Blob(_)
+            | Content::None
+            | Content::Target(_)
+            | Content::Live(_)
+            | Content::Lost(_) => Ok(host::remove_file(dir.as_fd(), name)?),
+        }
+    }
+
+    /// A new file with content and metadata, under a name of ours.
+    fn stage<'b>(&'b self, source: &Source, dir: &'b OwnedFd, state: &State) -> Result<(StageDir<'b>, EntryName)> {
+        let plain = self.core.store.tmp_name();
+        let (stage, name) = match source.mode {
+            Mode::Linked => (StageDir::Store(self.core.store.tmp_dir()), plain),
+            Mode::Copying => {
+                let name = EntryName::new(&[STAGE_PREFIX, plain.as_bytes()].concat()).map_err(|_| Errno::INVAL)?;
+                (StageDir::Beside(dir), name)
+            }
+        };
+        let fd = host::create_file(stage.fd(), &name, 0o600)?;
+        let made = self.fill(fd.as_fd(), state).and_then(|()| self.set_meta(fd.as_fd(), state));
+        if let Err(error) = made {
+            host::remove_file(stage.fd(), &name)?;
+            return Err(error);
+        }
+        Ok((stage, name))
+    }
+
+    /// Writes a state's content from the start of a file.
+    fn fill(&self, fd: BorrowedFd<'_>, state: &State) -> Result<()> {
+        if let Some(bytes) = state.hash().and_then(|hash| self.bytes.get(&hash)) {
+            return Ok(write_whole(fd, bytes)?);
+        }
+        if let Content::Aside(name) = &state.content
+            && let Ok(kept) = self.core.store.open_aside(name)
+            && host::reflink(kept.as_fd(), fd).is_ok()
+        {
+            return Ok(());
+        }
+        if state.size == 0 && !matches!(state.content, Content::Blob(_) | Content::Aside(_)) {
+            return Ok(());
+        }
+        let mut reader = self.core.store.read(&state.content)?;
+        let mut buf = vec![0; 256 << 10];
+        let mut offset = 0;
+        loop {
+            let got =
+                reader.read(&mut buf).map_err(|e| e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))?;
+            if got == 0 {
+                return Ok(());
+            }
+            let mut done = 0;
+            while done < got {
+                done += host::write_at(fd, &buf[done..got], offset + done as u64)?;
+            }
+            offset += got as u64;
+        }
+    }
+
+    /// Owner, mode, extended attributes, and times if they are to be put back.
+    fn set_meta(&self, fd: BorrowedFd<'_>, state: &State) -> Result<()> {
+        let now = host::stat(fd)?;
+        if (now.uid, now.gid) != (state.uid, state.gid) {
+            match host::chown(fd, Some(state.uid), Some(state.gid)) {
+                Ok(()) => {}
+                // Not root: what it is, it stays.
+                Err(Errno::PERM) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if state.kind != Kind::Symlink && (now.mode != state.mode || now.uid != state.uid) {
+            host::chmod(fd, state.mode & 0o7777)?;
+        }
+        let wanted = &state.xattrs;
+        for (name, value) in wanted {
+            match host::set_xattr(fd, name, value, XattrMode::Set) {
+                Ok(()) | Err(Errno::NOTSUP | Errno::PERM | Errno::ACCESS) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for name in host::list_xattr(fd).unwrap_or_default() {
+            if !wanted.iter().any(|(have, _)| *have == name) {
+                match host::remove_xattr(fd, &name) {
+                    Ok(()) | Err(Errno::NOTSUP | Errno::PERM | Errno::ACCESS | Errno::NODATA) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        if self.times {
+            host::set_times(fd, SetTime::Keep, SetTime::At(state.mtime))?;
+        }
+        Ok(())
+    }
+}
+
+/// The change that takes `change` back, as long as nothing else happened.
+pub(crate) fn inverse(change: &Change) -> Change {
+    let mut back = change.clone();
+    std::mem::swap(&mut back.before, &mut back.after);
+    back.key = None;
+    if let Some(before) = &mut back.before {
+        // What it is now was not looked at; the one we made is the one that is there.
+        before.ctime = Timestamp::default();
+    }
+    match change.kind {
+        ChangeKind::Create | ChangeKind::Link => back.kind = ChangeKind::Remove,
+        ChangeKind::Remove => back.kind = ChangeKind::Create,
+        ChangeKind::Write | ChangeKind::Meta | ChangeKind::Exchange => {}
+        ChangeKind::Rename => {
+            if let Some(from) = back.from.take() {
+                back.from = Some(std::mem::replace(&mut back.path, from));
+            }
+        }
+    }
+    back
+}
+
+/// The directory that holds a path of a source, opened step by step.
+pub(crate) fn dir_of(source: &Source, path: &ViewPath) -> Result<OwnedFd> {
+    let parent = path.parent().ok_or(ViewError::Host(Errno::BUSY))?;
+    let root = source.root.path_fd()?;
+    let mut dir = root.try_clone().map_err(|_| Errno::MFILE)?;
+    for name in parent.components() {
+        dir = host::open_child(dir.as_fd(), &name)?;
+    }
+    Ok(dir)
+}
+
+fn name_of(path: &ViewPath) -> Result<EntryName> {
+    path.file_name().ok_or(ViewError::Host(Errno::BUSY))
+}
+
+fn from_of(source: &Source, change: &Change) -> Result<(OwnedFd, EntryName)> {
+    let from = change.from.as_ref().ok_or(ViewError::Host(Errno::INVAL))?;
+    Ok((dir_of(source, from)?, name_of(from)?))
+}
+
+fn type_bits(kind: Kind) -> u32 {
+    match kind {
+        Kind::File => 0o100_000,
+        Kind::Dir => 0o040_000,
+        Kind::Symlink => 0o120_000,
+        Kind::Fifo => 0o010_000,
+        Kind::Socket => 0o140_000,
+        Kind::CharDevice => 0o020_000,
+        Kind::BlockDevice => 0o060_000,
+    }
+}

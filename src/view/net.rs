@@ -1,0 +1,223 @@
+//! The net effect of changes that are to be taken back, worked out on names alone: what each path shall be, and what it
+//! should be now if nobody else changed it.
+
+use std::collections::BTreeMap;
+
+use super::ViewChange;
+use crate::{
+    types::{NodeId, OpId, ViewPath},
+    versions::{ChangeKind, Content, NodeKey, State},
+};
+
+/// What a path shall be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// The object that shall stand here stands there now.
+    pub from: Option<ViewPath>,
+    /// The state it shall have; none keeps what the object has.
+    pub state: Option<(NodeId, State)>,
+    /// Nothing shall stand here.
+    pub absent: bool,
+    /// The object exists now (it was not removed by what is taken back).
+    pub lives: bool,
+    /// The inode as it was, to link to it if it lives on under another name.
+    pub key: Option<NodeKey>,
+}
+
+/// What a path should be now.
+#[derive(Clone, Debug)]
+pub(crate) enum Expected {
+    Absent,
+    State { op: OpId, node: NodeId, state: Box<State> },
+}
+
+enum Moved {
+    From(ViewPath, ViewPath),
+    Exchanged(ViewPath, ViewPath),
+}
+
+/// The net effect so far; changes are taken back newest first.
+#[derive(Default)]
+pub(crate) struct Net {
+    /// By path as it will be afterwards.
+    pub wanted: BTreeMap<ViewPath, Wanted>,
+    /// By path as it is now.
+    pub expected: BTreeMap<ViewPath, Expected>,
+    moved: Vec<Moved>,
+}
+
+impl Net {
+    /// Takes one change back.
+    pub fn undo(&mut self, op: OpId, change: &ViewChange) {
+        let now = self.present(&change.path);
+        match change.kind {
+            ChangeKind::Create | ChangeKind::Link => {
+                self.expect_after(op, change, now);
+                let entry = self.wanted.entry(change.path.clone()).or_default();
+                let lives = entry.state.is_none() || entry.lives;
+                *entry = Wanted { from: entry.from.take(), absent: true, lives, ..Wanted::default() };
+            }
+            ChangeKind::Write | ChangeKind::Meta => {
+                self.expect_after(op, change, now);
+                let fresh = !self.wanted.contains_key(&change.path);
+                let entry = self.wanted.entry(change.path.clone()).or_default();
+                entry.lives |= fresh;
+                entry.absent = false;
+                if let Some(before) = &change.before {
+                    let mut before = before.clone();
+                    if let (Content::Live(_), Some((_, later))) = (&before.content, &entry.state) {
+                        before.content = later.content.clone();
+                        before.size = later.size;
+                    }
+                    entry.state = Some((change.node, before));
+                }
+            }
+            ChangeKind::Remove => {
+                self.expected.entry(now).or_insert(Expected::Absent);
+                self.wanted.insert(
+                    change.path.clone(),
+                    Wanted {
+                        state: change.before.clone().map(|state| (change.node, state)),
+                        key: change.key.clone(),
+                        ..Wanted::default()
+                    },
+                );
+            }
+            ChangeKind::Rename => {
+                let Some(from) = &change.from else { return };
+                self.expect_after(op, change, now);
+                let was = self.present(from);
+                self.expected.entry(was).or_insert(Expected::Absent);
+                self.take_back_move(&change.path, from);
+            }
+            ChangeKind::Exchange => {
+                if let Some(from) = &change.from {
+                    self.swap(&change.path, from);
+                }
+            }
+        }
+    }
+
+    fn expect_after(&mut self, op: OpId, change: &ViewChange, now: ViewPath) {
+        let expected = match &change.after {
+            Some(state) => Expected::State { op, node: change.node, state: Box::new(state.clone()) },
+            None => Expected::Absent,
+        };
+        self.expected.entry(now).or_insert(expected);
+    }
+
+    /// Where something that stood at `path` at this point of the past stands now.
+    pub fn present(&self, path: &ViewPath) -> ViewPath {
+        self.moved.iter().rev().fold(path.clone(), |path, moved| match moved {
+            Moved::From(old, new) => rebase(&path, old, new).unwrap_or(path),
+            Moved::Exchanged(a, b) => rebase(&path, a, b).or_else(|| rebase(&path, b, a)).unwrap_or(path),
+        })
+    }
+
+    fn take(&mut self, path: &ViewPath) -> (Wanted, Vec<(ViewPath, Wanted)>) {
+        let now = self.present(path);
+        let mut top = self.wanted.remove(path).unwrap_or(Wanted { lives: true, ..Wanted::default() });
+        if top.lives && top.from.is_none() {
+            top.from = Some(now);
+        }
+        let keys: Vec<ViewPath> = self.wanted.keys().filter(|key| key.starts_with(path)).cloned().collect();
+        let below = keys
+            .into_iter()
+            .filter_map(|key| {
+                let rest = key.strip_prefix(path)?;
+                self.wanted.remove(&key).map(|wanted| (rest, wanted))
+            })
+            .collect();
+        (top, below)
+    }
+
+    fn put(&mut self, path: &ViewPath, (top, below): (Wanted, Vec<(ViewPath, Wanted)>)) {
+        self.wanted.insert(path.clone(), top);
+        for (rest, wanted) in below {
+            self.wanted.insert(path.join_path(&rest), wanted);
+        }
+    }
+
+    fn take_back_move(&mut self, new: &ViewPath, old: &ViewPath) {
+        let object = self.take(new);
+        self.wanted.insert(new.clone(), Wanted { absent: true, ..Wanted::default() });
+        self.put(old, object);
+        self.moved.push(Moved::From(old.clone(), new.clone()));
+    }
+
+    fn swap(&mut self, a: &ViewPath, b: &ViewPath) {
+        let (at_a, at_b) = (self.take(a), self.take(b));
+        self.put(b, at_a);
+        self.put(a, at_b);
+        self.moved.push(Moved::Exchanged(a.clone(), b.clone()));
+    }
+}
+
+fn rebase(path: &ViewPath, old: &ViewPath, new: &ViewPath) -> Option<ViewPath> {
+    path.strip_prefix(old).map(|rest| new.join_path(&rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Kind;
+
+    fn path(text: &str) -> ViewPath {
+        ViewPath::parse(text.as_bytes()).expect("a valid path")
+    }
+
+    fn state(size: u64) -> State {
+        let mut state = crate::view::plan::new_state(Kind::File, 0o644, (0, 0), size, Content::Live(None));
+        state.mtime = crate::types::Timestamp::default();
+        state
+    }
+
+    fn change(kind: ChangeKind, at: &str, from: Option<&str>, before: Option<u64>, after: Option<u64>) -> ViewChange {
+        ViewChange {
+            path: path(at),
+            from: from.map(path),
+            kind,
+            node: NodeId(1),
+            key: None,
+            before: before.map(state),
+            after: after.map(state),
+            coalesced: false,
+            unversioned: None,
+        }
+    }
+
+    fn net(newest_first: &[ViewChange]) -> Net {
+        let mut net = Net::default();
+        for (at, change) in newest_first.iter().enumerate() {
+            net.undo(OpId(100 - at as u64), change);
+        }
+        net
+    }
+
+    #[test]
+    fn a_file_saved_by_replacement_gets_its_old_state_and_loses_its_temporary_name() {
+        let net = net(&[
+            change(ChangeKind::Rename, "f", Some("tmp"), Some(5), Some(5)),
+            change(ChangeKind::Remove, "f", None, Some(3), None),
+            change(ChangeKind::Create, "tmp", None, None, Some(5)),
+        ]);
+        let f = &net.wanted[&path("f")];
+        assert_eq!((f.absent, f.state.as_ref().map(|(_, s)| s.size)), (false, Some(3)));
+        let tmp = &net.wanted[&path("tmp")];
+        assert_eq!((tmp.absent, tmp.from.clone()), (true, Some(path("f"))));
+        assert!(matches!(&net.expected[&path("f")], Expected::State { state, .. } if state.size == 5));
+    }
+
+    #[test]
+    fn what_happened_inside_a_directory_after_it_moved_is_found_where_it_is_now() {
+        let net = net(&[
+            change(ChangeKind::Write, "b/x", None, Some(1), Some(2)),
+            change(ChangeKind::Rename, "b", Some("a"), Some(0), Some(0)),
+            change(ChangeKind::Write, "a/y", None, Some(7), Some(8)),
+        ]);
+        assert_eq!(net.wanted[&path("a")].from, Some(path("b")));
+        assert_eq!(net.wanted[&path("a/x")].state.as_ref().map(|(_, s)| s.size), Some(1));
+        assert!(net.expected.contains_key(&path("b/x")) && net.expected.contains_key(&path("b/y")));
+        assert_eq!(net.present(&path("a/y")), path("b/y"));
+    }
+}

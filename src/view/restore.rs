@@ -1,0 +1,460 @@
+//! From the net effect to a plan: moves out of the way, removals, then from the top down what shall stand at each path.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::Arc,
+};
+
+use super::{
+    Conflict, ConflictCode, Found, OnConflict, Request, Result, View, ViewError,
+    core::COPY_MAX,
+    net::{Expected, Net, Wanted},
+    plan::{Plan, Snapshot, unavailable},
+    resolve::Follow,
+};
+use crate::{
+    text::{Merged, merge},
+    types::{EntryName, Kind, NodeId, ViewPath},
+    versions::{ChangeKind, Content, State},
+};
+
+/// A revert on its way to a plan. The tree lock is held for writing.
+pub(crate) struct Restore<'a> {
+    view: &'a View,
+    request: &'a Request,
+    net: &'a Net,
+    wanted: BTreeMap<ViewPath, Wanted>,
+    /// Contents that come from a merge, by path.
+    merged: BTreeMap<ViewPath, Vec<u8>>,
+    plan: Plan,
+    unmet: Vec<Conflict>,
+}
+
+impl<'a> Restore<'a> {
+    pub fn new(view: &'a View, request: &'a Request, net: &'a Net) -> Self {
+        Restore {
+            view,
+            request,
+            net,
+            wanted: net.wanted.clone(),
+            merged: BTreeMap::new(),
+            plan: Plan::default(),
+            unmet: Vec::new(),
+        }
+    }
+
+    /// Deals with the conflicts as the caller chose; returns those that stay.
+    pub fn settle_conflicts(&mut self, found: Vec<Conflict>, on_conflict: OnConflict) -> Result<Vec<Conflict>> {
+        let mut left = Vec::new();
+        for conflict in found {
+            match on_conflict {
+                OnConflict::Fail => left.push(conflict),
+                OnConflict::Force => {}
+                OnConflict::Skip => {
+                    self.drop_wanted(&conflict.path);
+                    left.push(conflict);
+                }
+                OnConflict::Merge => match self.merge(&conflict)? {
+                    Some(bytes) => {
+                        self.merged.insert(conflict.path.clone(), bytes);
+                    }
+                    None => {
+                        self.drop_wanted(&conflict.path);
+                        left.push(conflict);
+                    }
+                },
+                OnConflict::Aside => {
+                    self.put_aside(&conflict.path);
+                    left.push(conflict);
+                }
+            }
+        }
+        // Under merge, what cannot be merged refuses the whole, as under fail.
+        if on_conflict == OnConflict::Merge && !left.is_empty() {
+            return Err(ViewError::RevertConflict(left));
+        }
+        Ok(left)
+    }
+
+    /// What is wanted of the thing that stands at `now` is wanted no more.
+    fn drop_wanted(&mut self, now: &ViewPath) {
+        let net = self.net;
+        self.wanted.retain(|path, wanted| {
+            let stands = wanted.from.clone().unwrap_or_else(|| net.present(path));
+            stands != *now && path != now
+        });
+    }
+
+    fn merge(&self, conflict: &Conflict) -> Result<Option<Vec<u8>>> {
+        let Some(Expected::State { op, state, .. }) = self.net.expected.get(&conflict.path) else { return Ok(None) };
+        let Some(wanted) = self.wanted.get(&conflict.path).filter(|wanted| wanted.from.is_none()) else {
+            return Ok(None);
+        };
+        let Some((_, old)) = wanted.state.as_ref().filter(|(_, old)| old.kind == Kind::File) else { return Ok(None) };
+        if state.kind != Kind::File || unavailable(old).is_some() {
+            return Ok(None);
+        }
+        let Ok(found) = self.view.find_locked(&conflict.path, Follow::No) else { return Ok(None) };
+        let base = match &state.content {
+            Content::Live(_) => self.view.past_bytes_locked(&conflict.path, *op, COPY_MAX),
+            Content::None | Content::Target(_) | Content::Blob(_) | Content::Aside(_) | Content::Lost(_) => {
+                self.view.state_bytes(&conflict.path, state, COPY_MAX)
+            }
+        };
+        let Ok(base) = base else { return Ok(None) };
+        let ours = self.view.live_bytes(&found, COPY_MAX)?;
+        let theirs = self.view.state_bytes(&conflict.path, old, COPY_MAX)?;
+        match merge(&base, &ours, &theirs) {
+            Merged::Clean(bytes) => Ok(Some(bytes)),
+            Merged::Conflict(_) => Ok(None),
+        }
+    }
+
+    /// The old state goes to a name beside the path, which stays as it is.
+    fn put_aside(&mut self, path: &ViewPath) {
+        let Some(wanted) = self.wanted.remove(path) else { return self.drop_wanted(path) };
+        let (Some((node, state)), Some(parent), Some(name)) = (wanted.state, path.parent(), path.file_name()) else {
+            return;
+        };
+        let op = match self.net.expected.get(path) {
+            Some(Expected::State { op, .. }) => op.0,
+            Some(Expected::Absent) | None => self.view.core.store.last_op().0,
+        };
+        let beside = [name.as_bytes(), format!(".{op}.reverted").as_bytes()].concat();
+        if let Ok(beside) = EntryName::new(&beside) {
+            self.wanted.insert(
+                parent.join(&beside),
+                Wanted { state: Some((node, State { nlink: 1, ..state })), ..Wanted::default() },
+            );
+        }
+    }
+
+    /// The plan, and what it could not do.
+    pub fn plan(mut self) -> Result<(Plan, Vec<Conflict>)> {
+        self.removals(false)?;
+        self.moves()?;
+        self.removals(true)?;
+        let paths: Vec<ViewPath> = self.wanted.keys().cloned().collect();
+        let mut links = Vec::new();
+        let mut made: BTreeMap<NodeId, ViewPath> = BTreeMap::new();
+        for path in paths {
+            self.stand(&path, &mut made, &mut links)?;
+        }
+        for path in links {
+            self.link(&path, &made)?;
+        }
+        Ok((self.plan, self.unmet))
+    }
+
+    fn unmet(&mut self, path: &ViewPath, code: ConflictCode, detail: &str) {
+        self.unmet.push(Conflict { path: path.clone(), code, detail: detail.to_owned() });
+    }
+
+    fn look(&self, path: &ViewPath) -> Result<Option<Found>> {
+        match self.view.find_locked(path, Follow::No) {
+            Ok(found) => Ok(Some(found)),
+            Err(ViewError::NotFound(_) | ViewError::NotADirectory(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes what shall not be: by the names of now. Files first; directories when what shall leave them has left.
+    fn removals(&mut self, dirs: bool) -> Result<()> {
+        let net = self.net;
+        let mut gone: Vec<ViewPath> = self
+            .wanted
+            .iter()
+            .filter(|(_, wanted)| wanted.absent && wanted.lives)
+            .map(|(path, wanted)| wanted.from.clone().unwrap_or_else(|| net.present(path)))
+            .collect();
+        gone.sort_by_key(|path| std::cmp::Reverse(path.depth()));
+        let removed: BTreeSet<ViewPath> = gone.iter().cloned().collect();
+        for path in gone {
+            // What stands where a file is written again is replaced, not removed.
+            let replaced = self.wanted.get(&path).is_some_and(|w| {
+                !w.absent
+                    && w.from.is_none()
+                    && w.state.as_ref().is_some_and(|(_, s)| s.kind == Kind::File && s.nlink <= 1)
+            });
+            let Some(found) = self.look(&path)? else { continue };
+            if (found.attr.kind == Kind::Dir) != dirs || (replaced && found.attr.kind == Kind::File) {
+                continue;
+            }
+            if dirs && !self.empties(&found, &removed)? {
+                self.unmet(&path, ConflictCode::NotEmpty, "it holds other entries now, so it stays");
+                continue;
+            }
+            self.remove(&found)?;
+        }
+        Ok(())
+    }
+
+    /// Will a directory be empty once the plan is applied so far?
+    fn empties(&self, found: &Found, removed: &BTreeSet<ViewPath>) -> Result<bool> {
+        let leaving: HashSet<ViewPath> =
+            self.wanted.values().filter_map(|w| w.from.clone().filter(|_| !w.absent)).collect();
+        Ok(self.view.entries_of(found)?.iter().all(|name| {
+            let path = found.path.join(name);
+            removed.contains(&path) || leaving.contains(&path)
+        }))
+    }
+
+    fn remove(&mut self, found: &Found) -> Result<()> {
+        self.view.writable(&found.node)?;
+        let before = self.view.plan_snapshot(found)?;
+        let place = self
+            .view
+            .place_of(&found.path, found.class.unversioned)
+            .ok_or_else(|| ViewError::ReadOnly(found.path.clone()))?;
+        self.plan.push(&place, ChangeKind::Remove, before.id, Some(&found.node), None, Some(&before), None);
+        Ok(())
+    }
+
+    /// Moves what stands elsewhere now: directly where the way is free, else by a name of our own in between.
+    fn moves(&mut self) -> Result<()> {
+        let mut moves: Vec<(ViewPath, ViewPath)> = self
+            .wanted
+            .iter()
+            .filter(|(_, wanted)| !wanted.absent)
+            .filter_map(|(path, wanted)| wanted.from.clone().map(|from| (from, path.clone())))
+            .filter(|(from, to)| from != to)
+            .collect();
+        // A directory carries what is in it.
+        let all = moves.clone();
+        moves.retain(|(from, to)| {
+            !all.iter().any(|(dir, dir_to)| {
+                dir != from && from.strip_prefix(dir).is_some_and(|rest| dir_to.join_path(&rest) == *to)
+            })
+        });
+        moves.sort_by_key(|(from, _)| std::cmp::Reverse(from.depth()));
+        let entangled = moves.len() > 1
+            && moves.iter().enumerate().any(|(at, (from, to))| {
+                moves.iter().enumerate().any(|(other, (f, t))| {
+                    at != other
+                        && (to.starts_with(f) || f.starts_with(from) || t.starts_with(from) || from.starts_with(f))
+                })
+            });
+        let mut later = Vec::new();
+        for (at, (from, to)) in moves.into_iter().enumerate() {
+            let Some(found) = self.look(&from)? else {
+                self.unmet(&from, ConflictCode::Content, "it was removed later");
+                continue;
+            };
+            let blocked = self.look(&to)?.is_some();
+            let parent_stands = to.parent().is_none_or(|parent| matches!(self.look(&parent), Ok(Some(_))));
+            if !entangled && !blocked && parent_stands {
+                self.rename(&found, &from, &to)?;
+                continue;
+            }
+            let Some((source, _)) = self.view.locate(&from) else { continue };
+            let name = format!(
+                "{}revert-{}-{at}",
+                String::from_utf8_lossy(super::lookup::STAGE_PREFIX),
+                self.view.core.store.last_op()
+            );
+            let Ok(name) = EntryName::new(name.as_bytes()) else { continue };
+            let base = if self.view.is_multi() {
+                let mut base = ViewPath::root();
+                base.push(&source.name);
+                base
+            } else {
+                ViewPath::root()
+            };
+            let between = base.join(&name);
+            self.rename(&found, &from, &between)?;
+            later.push((between, to, found));
+        }
+        later.sort_by_key(|(_, to, _)| to.depth());
+        for (between, to, found) in later {
+            self.rename(&found, &between, &to)?;
+        }
+        Ok(())
+    }
+
+    fn rename(&mut self, found: &Found, from: &ViewPath, to: &ViewPath) -> Result<()> {
+        self.view.writable(&found.node)?;
+        let before = self.view.plan_snapshot_kept(found)?;
+        let unversioned = found.class.unversioned;
+        let (Some(place), Some(old)) = (self.view.place_of(to, unversioned), self.view.place_of(from, unversioned))
+        else {
+            return Err(ViewError::ReadOnly(to.clone()));
+        };
+        let after = (before.state.clone(), None);
+        self.plan.push(
+            &place,
+            ChangeKind::Rename,
+            before.id,
+            Some(&found.node),
+            Some(old.path),
+            Some(&before),
+            Some(after),
+        );
+        Ok(())
+    }
+
+    /// Makes what shall stand at one path.
+    fn stand(
+        &mut self,
+        path: &ViewPath,
+        made: &mut BTreeMap<NodeId, ViewPath>,
+        links: &mut Vec<ViewPath>,
+    ) -> Result<()> {
+        let Some(wanted) = self.wanted.get(path).cloned().filter(|wanted| !wanted.absent) else { return Ok(()) };
+        let Some((node, mut state)) = wanted.state else { return Ok(()) };
+        let stands = if wanted.from.is_some() { wanted.from.clone() } else { Some(self.net.present(path)) };
+        let now = match &stands {
+            Some(stands) => self
+                .look(stands)?
+                .filter(|_| wanted.lives || wanted.from.is_some() || stands == path || !self.is_taken_away(stands)),
+            None => None,
+        };
+        if let Some(bytes) = self.merged.get(path) {
+            let (hash, _) = self.view.core.store.put_blob(bytes)?;
+            (state.content, state.size) = (Content::Blob(hash), bytes.len() as u64);
+        }
+        let is_file = state.kind == Kind::File;
+        if now.is_none() && is_file && matches!(state.content, Content::Live(_)) {
+            // It lived on under another name when this one went.
+            links.push(path.clone());
+            return Ok(());
+        }
+        if now.is_none() && is_file && made.contains_key(&node) {
+            links.push(path.clone());
+            return Ok(());
+        }
+        if is_file
+            && !matches!(state.content, Content::Live(_))
+            && let Some(reason) = unavailable(&state)
+        {
+            self.unmet(
+                path,
+                ConflictCode::Unavailable,
+                &format!("its old content is not in the store ({})", reason.word()),
+            );
+            return Ok(());
+        }
+        match now {
+            Some(found) if found.attr.kind == state.kind => self.change_to(path, &found, node, state)?,
+            Some(found) => {
+                if found.attr.kind == Kind::Dir && !self.view.entries_of(&found)?.is_empty() {
+                    self.unmet(path, ConflictCode::Occupied, "a directory that is not empty stands there now");
+                    return Ok(());
+                }
+                self.remove(&found)?;
+                self.create(path, node, state)?;
+            }
+            None => self.create(path, node, state)?,
+        }
+        made.insert(node, path.clone());
+        Ok(())
+    }
+
+    /// Is what stands at `path` now removed or moved by the plan already?
+    fn is_taken_away(&self, path: &ViewPath) -> bool {
+        self.plan.steps.iter().any(|step| {
+            let here = |at: &ViewPath| self.view.place(step.source.id, at).as_ref() == Some(path);
+            match step.change.kind {
+                ChangeKind::Remove => here(&step.change.path),
+                ChangeKind::Rename => step.change.from.as_ref().is_some_and(here),
+                ChangeKind::Create | ChangeKind::Write | ChangeKind::Meta | ChangeKind::Exchange | ChangeKind::Link => {
+                    false
+                }
+            }
+        })
+    }
+
+    fn create(&mut self, path: &ViewPath, node: NodeId, state: State) -> Result<()> {
+        let class = self.view.may_create(path, state.kind == Kind::Dir)?;
+        if let Some(parent) = path.parent()
+            && self.look(&parent)?.is_none()
+            && !self.plans(&parent)
+        {
+            self.parents(&parent)?;
+        }
+        let place = self.view.place_of(path, class.unversioned).ok_or_else(|| ViewError::ReadOnly(path.clone()))?;
+        let after = State { nlink: 1, ..state };
+        self.plan.push(&place, ChangeKind::Create, node, None, None, None, Some((after, None)));
+        Ok(())
+    }
+
+    /// Will something stand at `path` by what is planned?
+    fn plans(&self, path: &ViewPath) -> bool {
+        self.plan.steps.iter().any(|step| {
+            matches!(step.change.kind, ChangeKind::Create | ChangeKind::Rename)
+                && self.view.place(step.source.id, &step.change.path).is_some_and(|at| path.starts_with(&at))
+        })
+    }
+
+    /// Directories above a path that somebody else removed.
+    fn parents(&mut self, parent: &ViewPath) -> Result<()> {
+        self.view.plan_parents(self.request, &mut self.plan, parent).map(drop)
+    }
+
+    fn change_to(&mut self, path: &ViewPath, found: &Found, node: NodeId, mut state: State) -> Result<()> {
+        self.view.writable(&found.node)?;
+        let place =
+            self.view.place_of(path, found.class.unversioned).ok_or_else(|| ViewError::ReadOnly(path.clone()))?;
+        let attr = found.node.file.host.attr()?;
+        let meta_differs = (state.mode, state.uid, state.gid) != (attr.mode, attr.uid, attr.gid)
+            || state.xattrs != self.view.xattrs_of(&found.node)?
+            || (state.mtime != attr.mtime && state.kind == Kind::File);
+        let same_content = match (&state.content, state.kind) {
+            (Content::Live(_), _) | (_, Kind::Dir) => true,
+            (Content::Target(target), Kind::Symlink) => *target == self.view.target_of(found)?,
+            (content, Kind::File) => {
+                let reading = self.view.reading(&found.node, found.path.clone())?;
+                let hash = match content {
+                    Content::Blob(hash) => Some(*hash),
+                    Content::None | Content::Target(_) | Content::Aside(_) | Content::Live(_) | Content::Lost(_) => {
+                        None
+                    }
+                };
+                hash.is_some() && hash == Some(self.view.hash(&reading)?)
+            }
+            (_, Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice) => {
+                state.rdev == attr.rdev
+            }
+        };
+        if same_content && !meta_differs {
+            return Ok(());
+        }
+        if !same_content && state.kind != Kind::File {
+            self.remove(found)?;
+            return self.create(path, node, state);
+        }
+        let before: Snapshot =
+            if same_content { self.view.plan_snapshot_kept(found)? } else { self.view.plan_snapshot(found)? };
+        let kind = if same_content { ChangeKind::Meta } else { ChangeKind::Write };
+        if same_content {
+            state.content.clone_from(&before.state.content);
+            state.size = before.state.size;
+        }
+        state.nlink = before.state.nlink;
+        self.plan.push(&place, kind, before.id, Some(&found.node), None, Some(&before), Some((state, None)));
+        Ok(())
+    }
+
+    /// A name more for a file that another path has again, or has still.
+    fn link(&mut self, path: &ViewPath, made: &BTreeMap<NodeId, ViewPath>) -> Result<()> {
+        let Some((node, state)) = self.wanted.get(path).and_then(|wanted| wanted.state.clone()) else { return Ok(()) };
+        let key = self.wanted.get(path).and_then(|wanted| wanted.key.clone());
+        let class = self.view.may_create(path, false)?;
+        let place = self.view.place_of(path, class.unversioned).ok_or_else(|| ViewError::ReadOnly(path.clone()))?;
+        let from = match made.get(&node) {
+            Some(other) => {
+                self.view.locate(other).filter(|(source, _)| Arc::ptr_eq(source, &place.source)).map(|(_, at)| at)
+            }
+            None => None,
+        };
+        if from.is_none() && !key.as_ref().is_some_and(|key| place.source.lives(key)) {
+            self.unmet(path, ConflictCode::Unavailable, "the file it was a name of is gone");
+            return Ok(());
+        }
+        let by_key = from.is_none();
+        self.plan.push(&place, ChangeKind::Link, node, None, from, None, Some((state, None)));
+        if by_key && let Some(step) = self.plan.steps.last_mut() {
+            step.change.key = key;
+        }
+        Ok(())
+    }
+}
