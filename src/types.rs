@@ -12,4 +12,4 @@ pub use attr::{Attr, Kind, Timestamp};
 pub use hash::{Hash, HashPrefix, Hasher, ParseHashError};
 pub use id::{Ino, Lsn, NodeId, OpId, SourceId};
 pub use path::{EntryName, PathError, ViewPath};
-pub use pattern::{PathPattern, PatternError, Progress};
+pub use pattern::{MatchName, Part, Parts, PathPattern, PatternError, Progress};

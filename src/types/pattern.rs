@@ -1,8 +1,10 @@
 //! One gitignore pattern over path bytes, matched name by name from the top, as git's own `wildmatch` would.
 
 mod name;
+mod parts;
 
 use name::NameGlob;
+pub use parts::{MatchName, Part, Parts, Progress};
 
 /// A compiled gitignore pattern. Matching works on bytes, so names that are not UTF-8 are names like all others.
 ///
@@ -12,13 +14,8 @@ use name::NameGlob;
 pub struct PathPattern {
     negated: bool,
     dir_only: bool,
-    /// Never ends with `AnyDirs`: a trailing `**` stands as `AnyDirs` and a name `*`.
-    parts: Vec<Part>,
+    parts: Parts<NameGlob>,
 }
-
-/// How far a pattern has matched: one bit for each place in it that the names so far can have reached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress(u64);
 
 /// Why a line is not a pattern that could ever match.
 #[derive(Debug, thiserror::Error, Clone, Copy, PartialEq, Eq)]
@@ -43,16 +40,6 @@ pub enum PatternError {
     TooLong,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Part {
-    /// `**`: any number of directories, none too.
-    AnyDirs,
-    Name(NameGlob),
-}
-
-/// Keeps every place of a pattern within the bits of a `Progress`.
-const MAX_PARTS: usize = 62;
-
 impl PathPattern {
     /// Reads one line of a gitignore file; `None` for a blank line or a comment.
     ///
@@ -70,7 +57,7 @@ impl PathPattern {
         }
         let anchored = rest.contains(&b'/');
         let names = name::split(rest.strip_prefix(b"/").unwrap_or(rest))?;
-        let mut parts = Vec::with_capacity(names.len() + 1);
+        let mut parts: Vec<Part<NameGlob>> = Vec::with_capacity(names.len() + 1);
         if !anchored {
             parts.push(Part::AnyDirs);
         }
@@ -87,9 +74,7 @@ impl PathPattern {
                 parts.push(Part::Name(NameGlob::Any));
             }
         }
-        if parts.len() > MAX_PARTS {
-            return Err(PatternError::TooLong);
-        }
+        let parts = Parts::new(parts).ok_or(PatternError::TooLong)?;
         Ok(Some(PathPattern { negated, dir_only, parts }))
     }
 
@@ -102,56 +87,31 @@ impl PathPattern {
     /// True if every entry of the top directory matches, and so everything is it or below it.
     #[must_use]
     pub fn matches_all(&self) -> bool {
-        let everything = match self.parts.as_slice() {
-            [Part::Name(name)] | [Part::AnyDirs, Part::Name(name)] => name == &NameGlob::Any,
-            [..] => false,
-        };
-        everything && !self.dir_only
+        !self.dir_only && self.parts.only_name().is_some_and(|name| name == &NameGlob::Any)
     }
 
     /// No names yet: the root.
     #[must_use]
     pub fn start(&self) -> Progress {
-        let mut next = Progress(0);
-        self.reach(&mut next, 0);
-        next
+        self.parts.start()
     }
 
     /// One name further down.
     #[must_use]
     pub fn step(&self, now: Progress, name: &[u8]) -> Progress {
-        let mut next = Progress(0);
-        let mut places = now.0;
-        while places != 0 {
-            let at = places.trailing_zeros() as usize;
-            places &= places - 1;
-            match self.parts.get(at) {
-                Some(Part::AnyDirs) => self.reach(&mut next, at),
-                Some(Part::Name(glob)) if glob.matches(name) => self.reach(&mut next, at + 1),
-                Some(Part::Name(_)) | None => {}
-            }
-        }
-        next
+        self.parts.step(now, name)
     }
 
     /// Do the names so far match? `is_dir` tells what the last of them is.
     #[must_use]
     pub fn accepts(&self, now: Progress, is_dir: bool) -> bool {
-        now.0 >> self.parts.len() & 1 == 1 && (is_dir || !self.dir_only)
+        self.parts.accepts(now) && (is_dir || !self.dir_only)
     }
 
     /// Could some path below the names so far match?
     #[must_use]
     pub fn could_go_on(&self, now: Progress) -> bool {
-        now.0 & !(1 << self.parts.len()) != 0
-    }
-
-    fn reach(&self, progress: &mut Progress, mut at: usize) {
-        progress.0 |= 1 << at;
-        while self.parts.get(at) == Some(&Part::AnyDirs) {
-            at += 1;
-            progress.0 |= 1 << at;
-        }
+        self.parts.could_go_on(now)
     }
 }
 

@@ -1,6 +1,6 @@
 //! One component of a gitignore pattern: `*`, `?`, classes and escapes over the bytes of one name.
 
-use super::PatternError;
+use super::{MatchName, PatternError};
 
 /// What one component matches. The common forms have a case of their own, for speed alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -163,8 +163,10 @@ impl NameGlob {
             [..] => NameGlob::Tokens(tokens.into()),
         })
     }
+}
 
-    pub(super) fn matches(&self, name: &[u8]) -> bool {
+impl MatchName for NameGlob {
+    fn matches(&self, name: &[u8]) -> bool {
         match self {
             NameGlob::AnyDirs | NameGlob::Any => true,
             NameGlob::Literal(literal) => **literal == *name,
