@@ -115,11 +115,13 @@ impl View {
 
     fn in_view_terms(&self, step: &Step, error: ViewError) -> ViewError {
         let path = self.place(step.source.id, &step.change.path).unwrap_or_else(|| step.change.path.clone());
-        match error {
-            ViewError::HashConflict { current, .. } => ViewError::HashConflict { path, current },
-            ViewError::Host(crate::host::Errno::EXIST) => ViewError::AlreadyExists(path),
-            ViewError::Host(crate::host::Errno::NOTEMPTY) => ViewError::NotEmpty(path),
-            other => other,
+        if let ViewError::HashConflict { current, .. } = error {
+            return ViewError::HashConflict { path, current };
+        }
+        match &error {
+            ViewError::Host(host::Errno::EXIST) => ViewError::AlreadyExists(path),
+            ViewError::Host(host::Errno::NOTEMPTY) => ViewError::NotEmpty(path),
+            _other => error,
         }
     }
 

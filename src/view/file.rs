@@ -74,7 +74,8 @@ impl FileTable {
 
     /// As `adopt`, with attributes at hand.
     pub fn get_or_insert(&self, host: Arc<HostRef>, attr: &Attr) -> Arc<File> {
-        if let Some(file) = self.files.read().get(host.key()).and_then(Weak::upgrade) {
+        let known = self.files.read().get(host.key()).and_then(Weak::upgrade);
+        if let Some(file) = known {
             return file;
         }
         let mut files = self.files.write();
@@ -91,11 +92,6 @@ impl FileTable {
         });
         files.insert(key, Arc::downgrade(&file));
         file
-    }
-
-    /// How many are known.
-    pub fn len(&self) -> usize {
-        self.files.read().len()
     }
 }
 

@@ -357,7 +357,11 @@ impl View {
     /// # Errors
     /// The first of the store's; the others are still tried.
     pub fn release_all(&self) -> Result<()> {
-        self.handles.all().into_iter().map(|fh| self.release(fh)).fold(Ok(()), |all, one| all.and(one))
+        let mut all = Ok(());
+        for fh in self.handles.all() {
+            all = all.and(self.release(fh));
+        }
+        all
     }
 
     /// `fsync`: the file, and the history that takes its change back.

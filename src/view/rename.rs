@@ -41,10 +41,7 @@ impl View {
             let (first, second) = in_order(&from_dir, &to_dir);
             let _first = first.file.state.lock();
             let _second = second.map(|dir| dir.file.state.lock());
-            match self.rename_locked(caller, &from, &to, mode, false)? {
-                Some(changes) => Some(changes),
-                None => None,
-            }
+            self.rename_locked(caller, &from, &to, mode, false)?
         } else {
             None
         };

@@ -83,8 +83,6 @@ impl View {
     }
 
     /// A handle that created the file goes on writing to it under the operation that recorded the creation.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one session")]
-    #[expect(clippy::too_many_arguments, reason = "the parts of one session")]
     pub(crate) fn begin_created(
         &self,
         node: &Arc<Node>,
