@@ -64,14 +64,8 @@ pub fn raise_fd_limit() -> Result<u64> {
 }
 
 /// Runs a call that makes a descriptor, and again after cached ones gave way if there was none left.
-pub(super) fn with_room<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
-    loop {
-        match call() {
-            Err(Errno::MFILE | Errno::NFILE) if CACHE.give_way(STEP) > 0 => {}
-            Err(Errno::INTR) => {}
-            done => return done,
-        }
-    }
+pub(super) fn with_room<T>(call: impl FnMut() -> Result<T>) -> Result<T> {
+    CACHE.with_room(call)
 }
 
 fn bound_of(limit: Option<u64>) -> usize {
@@ -117,6 +111,16 @@ impl FdCache {
             slot.fill(fd);
         }
         slot
+    }
+
+    fn with_room<T>(&self, mut call: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            match call() {
+                Err(Errno::MFILE | Errno::NFILE) if self.give_way(STEP) > 0 => {}
+                Err(Errno::INTR) => {}
+                done => return done,
+            }
+        }
     }
 
     #[cfg(test)]
@@ -244,5 +248,102 @@ impl Drop for Slot {
         if self.forced {
             self.cache.forced.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    fn cache(bound: usize) -> &'static FdCache {
+        Box::leak(Box::new(FdCache::new(bound)))
+    }
+
+    fn fd() -> OwnedFd {
+        std::fs::File::open("/dev/null").unwrap().into()
+    }
+
+    #[test]
+    fn the_bound_leaves_room_for_others() {
+        for (limit, bound) in
+            [(Some(20_000), 18_976), (Some(1024), 512), (Some(4096), 3072), (None, MOST), (Some(0), 0)]
+        {
+            assert_eq!(bound_of(limit), bound, "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn the_limit_is_raised_and_stays_raised() {
+        let limit = raise_fd_limit().unwrap();
+        assert_eq!(raise_fd_limit(), Ok(limit));
+        assert_eq!(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX), limit);
+    }
+
+    #[test]
+    fn the_one_not_used_gives_way() {
+        let cache = cache(2);
+        let (a, b) = (cache.slot(Some(fd())), cache.slot(Some(fd())));
+        assert!(a.get().is_some());
+        let c = cache.slot(Some(fd()));
+        assert_eq!([&a, &b, &c].map(|slot| slot.get().is_some()), [true, false, true]);
+        assert_eq!(cache.held(), 2);
+        b.fill(fd());
+        assert_eq!(cache.held(), 2);
+        assert!(b.get().is_some());
+    }
+
+    #[test]
+    fn the_first_of_two_fillers_wins() {
+        let slot = cache(2).slot(None);
+        let first = slot.fill(fd());
+        assert_eq!(slot.fill(fd()).as_raw_fd(), first.as_raw_fd());
+        assert_eq!(slot.cache.held(), 1);
+    }
+
+    #[test]
+    fn pinned_descriptors_stay_when_all_give_way() {
+        let cache = cache(100);
+        let slots: Vec<_> = (0..10).map(|_| cache.slot(Some(fd()))).collect();
+        assert!(slots[4].pin());
+        let kept = cache.forced(fd()).unwrap();
+        kept.unpin();
+        assert_eq!(cache.give_way(usize::MAX), 9);
+        assert_eq!(cache.held(), 2);
+        assert!(slots[4].get().is_some() && kept.get().is_some());
+        slots[4].unpin();
+        assert_eq!(cache.give_way(usize::MAX), 1);
+        assert!(!slots[3].pin(), "to be filled by whoever pins");
+        slots[3].fill(fd());
+        assert_eq!(cache.give_way(usize::MAX), 0);
+    }
+
+    #[test]
+    fn cached_descriptors_give_way_to_a_call_that_needs_one() {
+        let cache = cache(1000);
+        let slots: Vec<_> = (0..2 * STEP).map(|_| cache.slot(Some(fd()))).collect();
+        assert!(slots[0].pin());
+        let mut calls = 0;
+        let needs = |held: usize, calls: &mut u32| {
+            *calls += 1;
+            if cache.held() > held { Err(Errno::MFILE) } else { Ok(()) }
+        };
+        assert_eq!(cache.with_room(|| needs(STEP, &mut calls)), Ok(()));
+        assert_eq!((cache.held(), calls), (STEP, 2));
+        assert_eq!(cache.with_room(|| needs(0, &mut calls)), Err(Errno::MFILE), "the pinned one stays");
+        assert_eq!(cache.held(), 1);
+        let mut interrupted = [Err(Errno::INTR), Err(Errno::INTR), Ok(5)].into_iter();
+        assert_eq!(cache.with_room(|| interrupted.next().unwrap()), Ok(5));
+    }
+
+    #[test]
+    fn the_clock_forgets_the_dead() {
+        let cache = cache(10);
+        for _ in 0..5 * RESERVE {
+            drop(cache.slot(Some(fd())));
+        }
+        assert!(cache.clock.lock().len() <= RESERVE + 1);
+        assert_eq!(cache.held(), 0);
     }
 }

@@ -32,14 +32,14 @@ pub struct DirStream {
     buffer: Box<[MaybeUninit<u8>]>,
     /// Entries read from the kernel and not yet taken, in order.
     pending: VecDeque<DirEntry>,
-    /// The cookie of the first pending entry, or where the kernel reads on.
-    at: u64,
+    /// The cookie of the first pending entry, or where the kernel reads on; `None` after an error.
+    at: Option<u64>,
 }
 
 impl DirStream {
     /// Reads `dir` (opened O_RDONLY | O_DIRECTORY).
     pub fn new(dir: OwnedFd) -> Self {
-        DirStream { dir, buffer: Box::new_uninit_slice(BUFFER), pending: VecDeque::new(), at: 0 }
+        DirStream { dir, buffer: Box::new_uninit_slice(BUFFER), pending: VecDeque::new(), at: Some(0) }
     }
 
     /// Entries from `cookie` on (0 is the start) until `each` answers false or the end. Sequential use keeps the
@@ -55,10 +55,10 @@ impl DirStream {
                 if !each(entry.clone()) {
                     return Ok(());
                 }
-                self.at = entry.next;
+                self.at = Some(entry.next);
                 self.pending.pop_front();
             }
-            if !self.fill()? {
+            if !self.refill()? {
                 return Ok(());
             }
         }
@@ -69,11 +69,12 @@ impl DirStream {
     /// # Errors
     /// The host's.
     pub fn entries(&mut self) -> Result<Vec<DirEntry>> {
+        self.go_to(0)?;
         let mut all = Vec::new();
-        self.read(0, &mut |entry| {
-            all.push(entry);
-            true
-        })?;
+        while self.refill()? {
+            self.at = self.pending.back().map(|entry| entry.next).or(self.at);
+            all.extend(self.pending.drain(..));
+        }
         Ok(all)
     }
 
@@ -84,23 +85,31 @@ impl DirStream {
 
     fn go_to(&mut self, cookie: u64) -> Result<()> {
         if cookie != 0 {
-            if cookie == self.at {
+            if Some(cookie) == self.at {
                 return Ok(());
             }
             // The entry at the front was taken although `each` answered false.
             if let Some(before) = self.pending.iter().position(|entry| entry.next == cookie) {
                 self.pending.drain(..=before);
-                self.at = cookie;
+                self.at = Some(cookie);
                 return Ok(());
             }
         }
         self.pending.clear();
+        self.at = None;
         seek(&self.dir, SeekFrom::Start(cookie))?;
-        self.at = cookie;
+        self.at = Some(cookie);
         Ok(())
     }
 
-    /// Reads one buffer; false at the end of the directory.
+    /// Reads one buffer; false at the end of the directory. After an error the place in the stream is unknown.
+    fn refill(&mut self) -> Result<bool> {
+        self.fill().inspect_err(|_| {
+            self.pending.clear();
+            self.at = None;
+        })
+    }
+
     fn fill(&mut self) -> Result<bool> {
         let mut raw = RawDir::new(&self.dir, &mut self.buffer);
         loop {
@@ -117,9 +126,6 @@ impl DirStream {
                 self.pending.push_back(DirEntry { name, ino: entry.ino(), kind, next });
             }
             if raw.is_buffer_empty() {
-                if self.pending.is_empty() {
-                    self.at = next;
-                }
                 return Ok(true);
             }
         }
@@ -135,5 +141,144 @@ fn kind_of(dir: &OwnedFd, name: &EntryName, told: Option<Kind>) -> Result<Option
         Ok(attr) => Ok(Some(attr.kind)),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rustix::fs::OFlags;
+
+    use super::*;
+    use crate::host::{
+        Fs, remove_file,
+        testing::{Served, everywhere, name},
+    };
+
+    fn stream(served: &Served) -> DirStream {
+        DirStream::new(served.root.open(OFlags::RDONLY | OFlags::DIRECTORY).unwrap())
+    }
+
+    /// Up to `count` entries from `cookie`; a refused one is not among them.
+    fn some(stream: &mut DirStream, cookie: u64, count: usize) -> Vec<DirEntry> {
+        let mut taken = Vec::new();
+        stream
+            .read(cookie, &mut |entry| {
+                let room = taken.len() < count;
+                if room {
+                    taken.push(entry);
+                }
+                room
+            })
+            .unwrap();
+        taken
+    }
+
+    fn names(entries: &[DirEntry]) -> Vec<String> {
+        entries.iter().map(|entry| entry.name.to_string()).collect()
+    }
+
+    #[test]
+    fn entries_have_names_numbers_and_types() {
+        everywhere(|served| {
+            served.put("file", b"");
+            std::os::unix::fs::symlink("file", served.dir.path().join("link")).unwrap();
+            std::fs::create_dir(served.dir.path().join("dir")).unwrap();
+            let odd = name(b"\xff");
+            crate::host::make_node(served.fd().as_fd(), &odd, 0o010_600, 0).unwrap();
+            let mut found = stream(served).entries().unwrap();
+            found.sort_by(|a, b| a.name.cmp(&b.name));
+            let kinds: Vec<_> = found.iter().map(|entry| (entry.name.as_bytes(), entry.kind)).collect();
+            assert_eq!(
+                kinds,
+                [(&b"dir"[..], Kind::Dir), (b"file", Kind::File), (b"link", Kind::Symlink), (b"\xff", Kind::Fifo)]
+            );
+            for entry in &found {
+                assert_eq!(meta::stat_child(served.fd().as_fd(), &entry.name).unwrap().ino, entry.ino);
+            }
+        });
+    }
+
+    #[test]
+    fn reading_goes_on_at_any_cookie() {
+        everywhere(|served| {
+            for n in 0..2500 {
+                served.put(&format!("{n}-{}", "x".repeat(40)), b"");
+            }
+            let mut stream = stream(served);
+            let all = stream.entries().unwrap();
+            assert_eq!(all.len(), 2500);
+            for at in [0, 1, 777, 1500, 2498] {
+                let rest = some(&mut stream, all[at].next, usize::MAX);
+                assert_eq!(names(&rest), names(&all[at + 1..]), "after {at}");
+            }
+            // In small bites: with the last entry refused, and with it taken.
+            let (mut bites, mut cookie) = (Vec::new(), 0);
+            loop {
+                let bite = some(&mut stream, cookie, 7);
+                let Some(last) = bite.last() else { break };
+                cookie = last.next;
+                bites.extend(bite);
+                let mut one = None;
+                stream
+                    .read(cookie, &mut |entry| {
+                        one = Some(entry);
+                        false
+                    })
+                    .unwrap();
+                cookie = one.as_ref().map_or(cookie, |entry| entry.next);
+                bites.extend(one);
+            }
+            assert_eq!(names(&bites), names(&all));
+        });
+    }
+
+    #[test]
+    fn removing_while_reading_loses_no_other() {
+        everywhere(|served| {
+            for n in 0..3000 {
+                served.put(&n.to_string(), b"");
+            }
+            let mut stream = stream(served);
+            let (mut seen, mut cookie) = (BTreeSet::new(), 0);
+            loop {
+                let bite = some(&mut stream, cookie, 100);
+                let Some(last) = bite.last() else { break };
+                cookie = last.next;
+                for entry in bite {
+                    remove_file(served.fd().as_fd(), &entry.name).unwrap();
+                    assert!(seen.insert(entry.name));
+                }
+            }
+            assert_eq!(seen.len(), 3000);
+            assert_eq!(stream.entries(), Ok(vec![]));
+        });
+    }
+
+    #[test]
+    fn the_start_is_always_fresh() {
+        everywhere(|served| {
+            served.put("a", b"");
+            let mut stream = stream(served);
+            assert_eq!(names(&some(&mut stream, 0, 9)), ["a"]);
+            std::fs::remove_file(served.dir.path().join("a")).unwrap();
+            served.put("b", b"");
+            assert_eq!(names(&some(&mut stream, 0, 0)), [""; 0]);
+            assert_eq!(names(&some(&mut stream, 0, 9)), ["b"]);
+        });
+    }
+
+    #[test]
+    fn a_removed_directory_has_no_entries() {
+        everywhere(|served| {
+            let path = served.dir.path().join("d");
+            std::fs::create_dir(&path).unwrap();
+            let (_, root) = Fs::open_root(&path, &[]).unwrap();
+            let mut stream = DirStream::new(root.open(OFlags::RDONLY | OFlags::DIRECTORY).unwrap());
+            std::fs::remove_dir(&path).unwrap();
+            assert_eq!(stream.entries(), Err(Errno::NOENT));
+            assert_eq!(stream.entries(), Err(Errno::NOENT));
+        });
     }
 }

@@ -229,3 +229,175 @@ fn grow(mut read: impl FnMut(rustix::buffer::SpareCapacity<'_, u8>) -> Result<us
     }
     Ok(buf)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::host::testing::{everywhere, name};
+
+    const NEVER: Timestamp = Timestamp { secs: 0, nanos: 0 };
+
+    #[test]
+    fn attributes_are_those_of_the_inode_itself() {
+        everywhere(|served| {
+            served.put("a", b"12345");
+            std::os::unix::fs::symlink("a", served.dir.path().join("l")).unwrap();
+            let root = served.fd();
+            let (a, attr) = served.look_up("a");
+            let fd = a.path_fd().unwrap();
+            assert_eq!(stat(fd.as_fd()), Ok(attr));
+            assert_eq!(stat_child(root.as_fd(), &name("a")), Ok(attr));
+            assert_eq!((attr.size, attr.nlink, attr.kind), (5, 1, Kind::File));
+            assert!(attr.btime.is_some_and(|birth| birth > NEVER && birth <= attr.ctime));
+            let link = stat_child(root.as_fd(), &name("l")).unwrap();
+            assert_eq!((link.kind, link.size), (Kind::Symlink, 1));
+            assert_eq!(stat_child(root.as_fd(), &name("none")), Err(Errno::NOENT));
+            let (l, _) = served.look_up("l");
+            assert_eq!(read_link(l.path_fd().unwrap().as_fd()), Ok(b"a".to_vec()));
+        });
+    }
+
+    #[test]
+    fn targets_are_bytes_of_any_length() {
+        everywhere(|served| {
+            for target in [&b"\xff/\xfe"[..], &[b'x'; 4095]] {
+                crate::host::make_symlink(served.fd().as_fd(), &name("l"), target).unwrap();
+                let (l, _) = served.look_up("l");
+                assert_eq!(read_link(l.path_fd().unwrap().as_fd()).unwrap(), target);
+                crate::host::remove_file(served.fd().as_fd(), &name("l")).unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn modes_change_and_symlinks_have_none() {
+        everywhere(|served| {
+            let target = served.put("a", b"");
+            std::os::unix::fs::symlink(target, served.dir.path().join("l")).unwrap();
+            let (a, _) = served.look_up("a");
+            for mode in [0o6755, 0o1000, 0] {
+                assert_eq!(chmod(a.path_fd().unwrap().as_fd(), mode), Ok(()));
+                assert_eq!(a.attr().unwrap().mode, mode);
+            }
+            let (l, _) = served.look_up("l");
+            assert_eq!(chmod(l.path_fd().unwrap().as_fd(), 0o777), Err(Errno::OPNOTSUPP));
+            assert_eq!(a.attr().unwrap().mode, 0);
+        });
+    }
+
+    #[test]
+    fn owners_change_also_of_symlinks() {
+        everywhere(|served| {
+            served.put("a", b"");
+            std::os::unix::fs::symlink("a", served.dir.path().join("l")).unwrap();
+            let (a, before) = served.look_up("a");
+            let (l, _) = served.look_up("l");
+            let owner = |fd: &crate::host::HostRef| fd.attr().map(|attr| (attr.uid, attr.gid));
+            let change = |fd: &crate::host::HostRef, uid, gid| chown(fd.path_fd().unwrap().as_fd(), uid, gid);
+            assert_eq!(change(&a, None, None), Ok(()));
+            if rustix::process::geteuid().is_root() {
+                assert_eq!(change(&l, Some(7), Some(8)), Ok(()));
+                assert_eq!((owner(&l), owner(&a)), (Ok((7, 8)), Ok((before.uid, before.gid))));
+                assert_eq!(change(&l, None, Some(9)), Ok(()));
+                assert_eq!(owner(&l), Ok((7, 9)));
+            } else {
+                assert_eq!(change(&l, Some(0), None), Err(Errno::PERM));
+            }
+        });
+    }
+
+    #[test]
+    fn times_are_set_kept_or_now() {
+        everywhere(|served| {
+            served.put("a", b"");
+            let (a, before) = served.look_up("a");
+            let fd = a.path_fd().unwrap();
+            let old = Timestamp { secs: -2, nanos: 250_000_000 };
+            set_times(fd.as_fd(), SetTime::At(old), SetTime::Keep).unwrap();
+            let attr = a.attr().unwrap();
+            assert_eq!((attr.atime, attr.mtime), (old, before.mtime));
+            assert!(attr.ctime >= before.ctime);
+            set_times(fd.as_fd(), SetTime::Keep, SetTime::At(old)).unwrap();
+            set_times(fd.as_fd(), SetTime::Now, SetTime::Keep).unwrap();
+            let attr = a.attr().unwrap();
+            assert_eq!(attr.mtime, old);
+            assert!(attr.atime >= before.atime);
+        });
+    }
+
+    #[test]
+    fn extended_attributes_come_and_go() {
+        everywhere(|served| {
+            served.put("a", b"");
+            let (a, _) = served.look_up("a");
+            for found in [&a, &served.root] {
+                let path_fd = found.path_fd().unwrap();
+                let fd = path_fd.as_fd();
+                assert_eq!(get_xattr(fd, b"user.x"), Err(Errno::NODATA));
+                assert_eq!(set_xattr(fd, b"user.x", b"1", XattrMode::Replace), Err(Errno::NODATA));
+                assert_eq!(set_xattr(fd, b"user.x", b"1", XattrMode::Create), Ok(()));
+                assert_eq!(set_xattr(fd, b"user.x", b"1", XattrMode::Create), Err(Errno::EXIST));
+                assert_eq!(set_xattr(fd, b"user.x", b"a\0b", XattrMode::Replace), Ok(()));
+                assert_eq!(set_xattr(fd, b"user.\xff", &[5; 2000], XattrMode::Set), Ok(()));
+                assert_eq!(set_xattr(fd, b"user.empty", b"", XattrMode::Set), Ok(()));
+                assert_eq!(get_xattr(fd, b"user.x"), Ok(b"a\0b".to_vec()));
+                assert_eq!(get_xattr(fd, b"user.\xff"), Ok(vec![5; 2000]));
+                assert_eq!(get_xattr(fd, b"user.empty"), Ok(vec![]));
+                let mut names = list_xattr(fd).unwrap();
+                names.retain(|name| name.starts_with(b"user."));
+                names.sort();
+                assert_eq!(names, [&b"user.empty"[..], b"user.x", b"user.\xff"]);
+                assert_eq!(remove_xattr(fd, b"user.x"), Ok(()));
+                assert_eq!(remove_xattr(fd, b"user.x"), Err(Errno::NODATA));
+                assert_eq!(get_xattr(fd, b"nowhere.x"), Err(Errno::OPNOTSUPP));
+            }
+        });
+    }
+
+    #[test]
+    fn many_attributes_are_listed() {
+        everywhere(|served| {
+            served.put("a", b"");
+            let (a, _) = served.look_up("a");
+            let path_fd = a.path_fd().unwrap();
+            for n in 0..20 {
+                set_xattr(path_fd.as_fd(), format!("user.{n:030}").as_bytes(), b"", XattrMode::Create).unwrap();
+            }
+            let names = list_xattr(path_fd.as_fd()).unwrap();
+            assert_eq!(names.iter().filter(|name| name.starts_with(b"user.")).count(), 20);
+        });
+    }
+
+    #[test]
+    fn a_symlink_answers_for_itself() {
+        everywhere(|served| {
+            let target = served.put("a", b"");
+            std::os::unix::fs::symlink(target, served.dir.path().join("l")).unwrap();
+            let ((a, _), (l, _)) = (served.look_up("a"), served.look_up("l"));
+            let (a, l) = (a.path_fd().unwrap(), l.path_fd().unwrap());
+            set_xattr(a.as_fd(), b"user.x", b"target", XattrMode::Set).unwrap();
+            // Symlinks take no `user.` attributes.
+            assert_eq!(set_xattr(l.as_fd(), b"user.x", b"", XattrMode::Set), Err(Errno::PERM));
+            assert!(get_xattr(l.as_fd(), b"user.x").is_err());
+            if rustix::process::geteuid().is_root() {
+                assert_eq!(set_xattr(l.as_fd(), b"trusted.x", b"link", XattrMode::Set), Ok(()));
+                assert_eq!(get_xattr(l.as_fd(), b"trusted.x"), Ok(b"link".to_vec()));
+                assert_eq!(get_xattr(a.as_fd(), b"trusted.x"), Err(Errno::NODATA));
+                assert!(list_xattr(l.as_fd()).unwrap().contains(&b"trusted.x".to_vec()));
+                assert_eq!(remove_xattr(l.as_fd(), b"trusted.x"), Ok(()));
+            }
+        });
+    }
+
+    #[test]
+    fn space_is_told_as_the_host_tells_it() {
+        everywhere(|served| {
+            let found = statfs(served.fd().as_fd()).unwrap();
+            assert_eq!(found.namelen, 255);
+            assert!(found.blocks > 0 && found.bavail <= found.bfree && found.bfree <= found.blocks);
+            assert!(found.frsize >= 512 && found.bsize >= 512 && found.ffree <= found.files);
+        });
+    }
+}

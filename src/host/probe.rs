@@ -86,3 +86,50 @@ fn nameless(dir: BorrowedFd<'_>) -> Result<Option<OwnedFd>> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::testing::everywhere;
+
+    #[test]
+    fn reflinks_work_where_the_file_system_has_them() {
+        everywhere(|served| {
+            let expected = matches!(served.fs.caps().fs_type.as_str(), "btrfs" | "xfs" | "bcachefs");
+            assert_eq!(probe_reflink(served.fd().as_fd()), Ok(expected));
+            assert_eq!(std::fs::read_dir(served.dir.path()).unwrap().count(), 0, "nothing is left behind");
+        });
+    }
+
+    #[test]
+    fn fine_times_rise_with_each_write() {
+        let times = |steps: &[i64]| {
+            let mut at = 0;
+            let all = steps.iter().map(|step| {
+                at += step;
+                Timestamp::from_nanos(at)
+            });
+            all.collect::<Vec<_>>()
+        };
+        for (steps, expected) in [
+            (vec![2000; 50], true),
+            (vec![0; 50], false),
+            (vec![4_000_000; 50], false),
+            ([vec![2000; 40], vec![4_000_000; 10]].concat(), true),
+            ([vec![2000; 49], vec![0]].concat(), false),
+        ] {
+            assert_eq!(are_fine(&times(&steps)), expected, "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn this_kernel_gives_fine_times_from_6_13_on() {
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+        let version = (numbers.next().unwrap(), numbers.next().unwrap());
+        everywhere(|served| {
+            let multigrain = matches!(served.fs.caps().fs_type.as_str(), "ext4" | "btrfs" | "xfs" | "tmpfs");
+            assert_eq!(probe_fine_ctime(served.fd().as_fd()), Ok(multigrain && version >= (6, 13)));
+        });
+    }
+}
