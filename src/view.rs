@@ -27,6 +27,7 @@ mod notify;
 mod plan;
 mod record;
 mod recover;
+mod reload;
 mod rename;
 mod resolve;
 mod restore;

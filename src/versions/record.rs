@@ -233,9 +233,13 @@ impl State {
         }
     }
 
-    /// True if nothing changed on the host since: size, mtime and ctime agree.
+    /// True if nothing changed on the host since: size, mtime and ctime agree. Of a directory only mode and owner count:
+    /// the rest changes with what is in it.
     #[must_use]
     pub fn is_current(&self, attr: &Attr) -> bool {
+        if self.kind == Kind::Dir && attr.kind == Kind::Dir {
+            return (self.mode, self.uid, self.gid) == (attr.mode, attr.uid, attr.gid);
+        }
         self.kind == attr.kind && self.size == attr.size && self.mtime == attr.mtime && self.ctime == attr.ctime
     }
 

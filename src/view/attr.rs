@@ -56,7 +56,7 @@ impl View {
     /// Attributes of `node` as this view shows them.
     pub(crate) fn show(&self, node: &Node, mut attr: Attr) -> NodeAttr {
         attr.ino = node.ino.0;
-        if node.class.read_only {
+        if node.read_only() {
             attr.mode &= !0o222;
         }
         if attr.kind == Kind::Dir {
@@ -64,10 +64,8 @@ impl View {
             if !self.policy().is_uniform() {
                 attr.nlink = 1;
             }
-        } else if attr.nlink > 0
-            && let Some(state) = node.file.state.try_lock()
-        {
-            attr.nlink = attr.nlink.saturating_sub(state.aside_links);
+        } else {
+            attr.nlink = node.file.links(&attr);
         }
         NodeAttr { ino: node.ino, attr }
     }
@@ -113,12 +111,7 @@ impl View {
                 self.core.storer.offer(&place, &node.file);
             }
         }
-        let mut shown = self.show(&node, after);
-        if shown.attr.kind != Kind::Dir {
-            // The lock is held here, so `show` could not look.
-            shown.attr.nlink = after.nlink.saturating_sub(state.aside_links);
-        }
-        Ok(shown)
+        Ok(self.show(&node, after))
     }
 
     /// The system calls of `setattr`: size first (it clears setuid bits), then owner, mode, times.
@@ -178,7 +171,13 @@ impl View {
 
     /// Refuses what policy lets nobody change.
     pub(crate) fn writable(&self, node: &Node) -> Result<()> {
-        if node.class.read_only { Err(ViewError::ReadOnly(node.path().unwrap_or_default())) } else { Ok(()) }
+        self.visible(node)?;
+        if node.read_only() { Err(ViewError::ReadOnly(node.path().unwrap_or_default())) } else { Ok(()) }
+    }
+
+    /// Refuses what a reloaded policy hides from those who still know its number.
+    pub(crate) fn visible(&self, node: &Node) -> Result<()> {
+        if node.hidden() { Err(ViewError::NotFound(node.path().unwrap_or_default())) } else { Ok(()) }
     }
 
     pub(crate) fn is_nudger(&self, caller: &Caller) -> bool {

@@ -44,10 +44,14 @@ impl View {
         let known = state.known().filter(|known| known.is_current(attr)).cloned();
         let outside = known.is_none() && state.known().is_some();
         let mut before = match known {
+            // A directory's times and size change with what is in it; that is not a change of it.
+            Some(known) if attr.kind == Kind::Dir => {
+                State { mtime: attr.mtime, ctime: attr.ctime, size: attr.size, ..known }
+            }
             Some(known) => known,
             None => {
                 let mut fresh = State::of(attr, self.fresh_content(place, node, attr)?);
-                fresh.nlink = fresh.nlink.saturating_sub(state.aside_links);
+                fresh.nlink = node.file.links(attr);
                 fresh.xattrs = self.xattrs_of(node)?;
                 fresh
             }

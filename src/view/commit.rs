@@ -12,7 +12,7 @@ use super::{
 use crate::{
     host,
     types::{EntryName, Kind, OpId, Timestamp, ViewPath},
-    versions::{Change, ChangeKind, Content, Durability, OpKind, Operation, State},
+    versions::{ChangeKind, Content, Durability, OpKind, Operation, State},
 };
 
 /// A name that changed, for the kernels of all views that show its directory.
@@ -118,11 +118,13 @@ impl View {
         if let ViewError::HashConflict { current, .. } = error {
             return ViewError::HashConflict { path, current };
         }
-        match &error {
-            ViewError::Host(host::Errno::EXIST) => ViewError::AlreadyExists(path),
-            ViewError::Host(host::Errno::NOTEMPTY) => ViewError::NotEmpty(path),
-            _other => error,
+        if matches!(error, ViewError::Host(host::Errno::EXIST)) {
+            return ViewError::AlreadyExists(path);
         }
+        if matches!(error, ViewError::Host(host::Errno::NOTEMPTY)) {
+            return ViewError::NotEmpty(path);
+        }
+        error
     }
 
     /// Remembers whom to tell of a step, before it is applied.
@@ -157,7 +159,7 @@ impl View {
                 self.with_state(&old.file, held, |state| {
                     let aside = matches!(step.change.before.as_ref().map(|s| &s.content), Some(Content::Aside(_)));
                     if aside && step.change.before.as_ref().is_some_and(|s| s.nlink <= 1) {
-                        state.aside_links = 1;
+                        old.file.went_aside();
                     }
                     if step.change.before.as_ref().is_some_and(|s| s.nlink <= 1) {
                         state.head = Head::Unknown(None);
@@ -190,11 +192,11 @@ impl View {
         let xattrs = self.xattrs_of(&found.node)?;
         let content = after.content.clone();
         *after = State::of(&attr, content);
+        after.nlink = found.node.file.links(&attr);
         after.xattrs = xattrs;
         step.change.key = Some(found.node.file.stable_key());
         let (id, after) = (step.change.node, after.clone());
         self.with_state(&found.node.file, held, |state| {
-            after_links(state, &mut step.change);
             state.head = Head::Known(id, after);
             state.last_op = op;
             state.hashed = None;
@@ -239,11 +241,5 @@ impl View {
             notify.tell(events);
             notify.nudge(told.iter().filter(|one| !one.removed).map(|one| one.path.clone()).collect());
         }
-    }
-}
-
-fn after_links(state: &FileState, change: &mut Change) {
-    if let Some(after) = &mut change.after {
-        after.nlink = after.nlink.saturating_sub(state.aside_links);
     }
 }

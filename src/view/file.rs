@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use parking_lot::{Mutex, RwLock};
@@ -23,6 +26,8 @@ pub(crate) struct File {
     pub state: Mutex<FileState>,
     /// Its nodes: one for each view and class by which it is reached.
     pub nodes: Mutex<Vec<(u32, Class, Weak<Node>)>>,
+    /// Our own links to it in `aside/`, not shown in its link count.
+    aside_links: AtomicU32,
     table: Weak<Shards>,
 }
 
@@ -31,8 +36,6 @@ pub(crate) struct FileState {
     pub head: Head,
     /// Open for writing through a mount.
     pub session: Option<Session>,
-    /// Our own links to it in `aside/`, not shown in its link count.
-    pub aside_links: u32,
     /// The operation that last recorded it, since the start.
     pub last_op: OpId,
     /// Its hash, and the attributes between which it was taken.
@@ -41,7 +44,7 @@ pub(crate) struct FileState {
 
 impl Default for FileState {
     fn default() -> Self {
-        FileState { head: Head::Unloaded, session: None, aside_links: 0, last_op: OpId(0), hashed: None }
+        FileState { head: Head::Unloaded, session: None, last_op: OpId(0), hashed: None }
     }
 }
 
@@ -88,6 +91,7 @@ impl FileTable {
             kind: attr.kind,
             state: Mutex::default(),
             nodes: Mutex::default(),
+            aside_links: AtomicU32::new(0),
             table: Arc::downgrade(&self.files),
         });
         files.insert(key, Arc::downgrade(&file));
@@ -110,6 +114,16 @@ impl File {
     /// Its identity in the log.
     pub fn stable_key(&self) -> NodeKey {
         NodeKey(self.host.stable_key())
+    }
+
+    /// Its hard links, without our own.
+    pub fn links(&self, attr: &Attr) -> u32 {
+        attr.nlink.saturating_sub(self.aside_links.load(Ordering::Relaxed))
+    }
+
+    /// One of its links is ours, in `aside/`.
+    pub fn went_aside(&self) {
+        self.aside_links.store(1, Ordering::Relaxed);
     }
 
     /// `name` in `dir` is not this file any more, in no view.

@@ -12,7 +12,7 @@ use std::{
 use parking_lot::RwLock;
 use rustix::fs::OFlags;
 
-use super::{Entry, Result, View, ViewError, core::WHOLE_COPY_MAX, node::Node, record::changed};
+use super::{Entry, Result, View, ViewError, core::WHOLE_COPY_MAX, names::Made, node::Node, record::changed};
 use crate::{
     host::{self, AllocateMode, Errno, Whence},
     types::{Attr, Caller, EntryName, Ino, Kind},
@@ -137,6 +137,7 @@ impl View {
                 return Err(Errno::NXIO.into());
             }
         }
+        self.visible(&node)?;
         if !access.write && !access.truncate {
             let backing = node.file.host.path_fd()?;
             if self.passes() {
@@ -236,7 +237,7 @@ impl View {
         access: Access,
     ) -> Result<(Entry, Opened)> {
         let _tree = self.core.tree.read();
-        let (node, attr, path) =
+        let Made { node, attr, path, names: _names } =
             self.make(caller, parent, name, Kind::File, |dir| host::create_file(dir, name, mode & 0o7777).map(drop))?;
         let mut state = node.file.state.lock();
         let state = &mut *state;
@@ -309,6 +310,7 @@ impl View {
     }
 
     fn about_to_write(&self, node: &Arc<Node>) -> Result<()> {
+        self.writable(node)?;
         let mut state = node.file.state.lock();
         if state.session.as_ref().is_some_and(|session| !session.kept) {
             let attr = node.file.host.attr()?;
@@ -346,7 +348,7 @@ impl View {
         let _tree = self.core.tree.read();
         let mut state = handle.node.file.state.lock();
         let ended = self.end(&handle.node, &mut state, fh);
-        if state.session.is_none() && state.aside_links == 0 {
+        if state.session.is_none() && handle.node.file.host.attr().is_ok_and(|attr| handle.node.file.links(&attr) > 0) {
             handle.node.file.host.unpin();
         }
         ended

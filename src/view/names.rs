@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use parking_lot::MutexGuard;
+
 use super::{
     Entry, Result, View, ViewError,
     file::FileState,
@@ -26,28 +28,36 @@ pub struct NodeSpec {
     pub rdev: u64,
 }
 
+/// Something that was just made, and the lock of its directory: nobody takes the name before it is recorded.
+pub(crate) struct Made<'a> {
+    pub node: Arc<Node>,
+    pub attr: Attr,
+    pub path: ViewPath,
+    pub names: MutexGuard<'a, FileState>,
+}
+
 impl View {
     /// Makes a name by `create`, as the caller, and the node for it. The tree lock is held by the caller; the directory's
     /// lock is held over both steps, so that nobody else makes or takes the name between.
-    pub(crate) fn make(
+    pub(crate) fn make<'a>(
         &self,
         caller: &Caller,
-        parent: &Arc<Node>,
+        parent: &'a Arc<Node>,
         name: &EntryName,
         kind: Kind,
         create: impl FnOnce(BorrowedFd<'_>) -> host::Result<()>,
-    ) -> Result<(Arc<Node>, Attr, ViewPath)> {
+    ) -> Result<Made<'a>> {
         let path = self.path_in(parent, name)?;
         self.may_create(&path, kind == Kind::Dir)?;
         let dir = parent.file.host.path_fd()?;
-        let _names = parent.file.state.lock();
+        let names = parent.file.state.lock();
         {
             let _caller = host::as_caller(caller);
             create(dir.as_fd())?;
         }
         let (host, attr) = parent.file.host.fs().adopt(host::open_child(dir.as_fd(), name)?)?;
         let (node, attr) = self.enter(parent, name, &path, Arc::new(host), &attr)?;
-        Ok((node, attr, path))
+        Ok(Made { node, attr, path, names })
     }
 
     /// The path of a name in a directory that still has a path itself.
@@ -73,7 +83,7 @@ impl View {
     ) -> Result<Entry> {
         let parent = self.node(parent)?;
         let _tree = self.core.tree.read();
-        let (node, attr, path) = self.make(caller, &parent, name, kind, create)?;
+        let Made { node, attr, path, names: _names } = self.make(caller, &parent, name, kind, create)?;
         if let Some(place) = self.place_of(&path, node.class.unversioned) {
             let mut state = node.file.state.lock();
             let change = changed(ChangeKind::Create, None, Some(attr));
@@ -144,7 +154,6 @@ impl View {
         }
         self.nodes.hold(&node);
         let mut shown = self.show(&node, attr);
-        shown.attr.nlink = attr.nlink.saturating_sub(state.aside_links);
         // A path of another class is another node, with rights of its own.
         if class == node.class {
             return Ok(Entry { node: shown });
@@ -194,7 +203,7 @@ impl View {
         let dir = parent.file.host.path_fd()?;
         let path = self.path_in(parent, name)?;
         let Some(place) = self.place_of(&path, node.class.unversioned) else { return Err(Errno::STALE.into()) };
-        let last = attr.nlink.saturating_sub(state.aside_links) <= 1;
+        let last = node.file.links(attr) <= 1;
         let before = self.before_removal(&place, node, state, attr, last)?;
         {
             let _caller = host::as_caller(caller);
@@ -205,7 +214,7 @@ impl View {
                 let aside = EntryName::new(aside.as_bytes()).map_err(|_| Errno::INVAL)?;
                 host::rename(dir.as_fd(), name, self.core.store.aside_dir(), &aside, host::RenameMode::NoReplace)?;
                 node.file.host.pin()?;
-                state.aside_links += 1;
+                node.file.went_aside();
             }
             Content::None
             | Content::Target(_)

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
 };
 
@@ -29,9 +29,16 @@ pub(crate) struct Node {
     pub names: Mutex<Vec<(Arc<Node>, EntryName)>>,
     /// Where a directory is being read.
     pub stream: Mutex<Option<DirStream>>,
+    /// What a reloaded policy says of it: 0 as its class, else `READ_ONLY` or `HIDDEN`.
+    verdict: AtomicU8,
     view: u32,
     table: Weak<Table>,
 }
+
+/// Changes are refused since a reload.
+const READ_ONLY: u8 = 1;
+/// It does not exist any more since a reload.
+const HIDDEN: u8 = 2;
 
 struct Slot {
     node: Weak<Node>,
@@ -62,6 +69,7 @@ impl NodeTable {
             class,
             names: Mutex::default(),
             stream: Mutex::default(),
+            verdict: AtomicU8::new(0),
             view,
             table: Arc::downgrade(&table),
         });
@@ -93,6 +101,7 @@ impl NodeTable {
             class,
             names: Mutex::default(),
             stream: Mutex::default(),
+            verdict: AtomicU8::new(0),
             view,
             table: Arc::downgrade(&self.table),
         });
@@ -136,6 +145,11 @@ impl NodeTable {
         true
     }
 
+    /// All nodes that live.
+    pub fn all(&self) -> Vec<Arc<Node>> {
+        self.table.slots.read().values().filter_map(|slot| slot.node.upgrade()).collect()
+    }
+
     /// Nodes that the kernel refers to, the root among them.
     pub fn held(&self) -> usize {
         self.table.slots.read().values().filter(|slot| slot.held.is_some()).count()
@@ -153,6 +167,26 @@ impl Drop for Node {
 }
 
 impl Node {
+    /// Changes are refused, by its class or by a reload.
+    pub fn read_only(&self) -> bool {
+        self.class.read_only || self.verdict.load(Ordering::Relaxed) == READ_ONLY
+    }
+
+    /// A reload hid it.
+    pub fn hidden(&self) -> bool {
+        self.verdict.load(Ordering::Relaxed) == HIDDEN
+    }
+
+    /// Judges it anew. True if that differs from how it was known.
+    pub fn judge(&self, class: Option<Class>) -> bool {
+        let verdict = match class {
+            None => HIDDEN,
+            Some(class) if class.read_only && !self.class.read_only => READ_ONLY,
+            Some(_) => 0,
+        };
+        self.verdict.swap(verdict, Ordering::Relaxed) != verdict || class != Some(self.class)
+    }
+
     /// The view it belongs to.
     pub fn view(&self) -> u32 {
         self.view

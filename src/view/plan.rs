@@ -126,7 +126,7 @@ impl View {
         if attr.size <= WHOLE_COPY_MAX {
             return self.snapshot_small(place, node, state);
         }
-        let shared = attr.nlink.saturating_sub(state.aside_links) > 1;
+        let shared = node.file.links(&attr) > 1;
         let copies = shared || place.source.mode == Mode::Copying;
         let mut before = self.before(place, node, state, &attr, copies)?;
         let id = self.number(node, state)?;

@@ -83,7 +83,7 @@ impl View {
     pub(crate) fn change(&self, place: &Place, node: &Node, state: &mut FileState, change: Changed) -> Result<Change> {
         let id = self.number(node, state)?;
         let after = match change.after {
-            Some(attr) => Some(self.after(place, node, state, change.before.as_ref(), change.kind, &attr)?),
+            Some(attr) => Some(self.after(place, node, change.before.as_ref(), change.kind, &attr)?),
             None => None,
         };
         state.head = match (&after, change.kind) {
@@ -123,7 +123,6 @@ impl View {
         &self,
         place: &Place,
         node: &Node,
-        state: &FileState,
         before: Option<&State>,
         kind: ChangeKind,
         attr: &Attr,
@@ -136,7 +135,7 @@ impl View {
             }
         };
         let mut after = State::of(attr, content);
-        after.nlink = after.nlink.saturating_sub(state.aside_links);
+        after.nlink = node.file.links(attr);
         after.xattrs = self.xattrs_of(node)?;
         Ok(after)
     }

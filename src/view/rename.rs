@@ -146,10 +146,10 @@ impl View {
         }
         if let (Some(displaced), Some((target, target_attr))) = (displaced, &target) {
             let mut target_state = target.file.state.lock();
-            let last = target_attr.nlink.saturating_sub(target_state.aside_links) <= 1 || target_attr.kind == Kind::Dir;
+            let last = target.file.links(target_attr) <= 1 || target_attr.kind == Kind::Dir;
             if aside.is_some() {
                 target.file.host.pin()?;
-                target_state.aside_links += 1;
+                target.file.went_aside();
             }
             let place = self.place_of(&to_path, target.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
             changes.push(self.removed(&place, target, &mut target_state, displaced, last)?);
@@ -183,7 +183,7 @@ impl View {
             self.seal(target, state, &by)?;
         }
         let attr = if state.session.is_some() { attr_now(target)? } else { *attr };
-        let last = attr.nlink.saturating_sub(state.aside_links) <= 1;
+        let last = target.file.links(&attr) <= 1;
         let copies = last && (state.session.is_some() || place.source.mode == crate::versions::Mode::Copying);
         let mut before = self.before(&place, target, state, &attr, copies)?;
         if last && !copies && attr.kind == Kind::File && matches!(before.content, Content::Live(_)) {

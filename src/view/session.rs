@@ -83,6 +83,7 @@ impl View {
     }
 
     /// A handle that created the file goes on writing to it under the operation that recorded the creation.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one session")]
     pub(crate) fn begin_created(
         &self,
         node: &Arc<Node>,
@@ -147,7 +148,7 @@ impl View {
         };
         let seen = &session.seen;
         let same = (seen.size, seen.mtime, seen.ctime) == (attr.size, attr.mtime, attr.ctime);
-        if same || attr.nlink <= state.aside_links {
+        if same || node.file.links(&attr) == 0 {
             return Ok(());
         }
         let known = state.known().cloned();

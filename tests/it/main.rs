@@ -1,1 +1,3 @@
-fn main() {}
+//! The rings of tests that look at wardfs from outside.
+
+mod model;

@@ -1,0 +1,34 @@
+//! Another policy for a living view: every node that somebody knows is judged anew, and the kernel forgets what changed.
+
+use std::sync::Arc;
+
+use super::{Invalidate, View};
+use crate::{
+    policy::Policy,
+    types::{Ino, Kind},
+};
+
+impl View {
+    /// Puts another policy in force. Files that are open stay readable where the kernel reads them past us; everything else
+    /// follows the new policy when this returns.
+    pub fn set_policy(&self, policy: Policy) {
+        let events = {
+            let _tree = self.core.tree.write();
+            *self.policy.write() = Arc::new(policy);
+            let mut events = Vec::new();
+            for node in self.nodes.all() {
+                let Some(path) = node.path().filter(|_| node.ino != Ino::ROOT) else { continue };
+                if node.judge(self.class(&path, node.file.kind == Kind::Dir)) {
+                    let names = node.names.lock();
+                    events.extend(names.iter().map(|(parent, name)| Invalidate::Name(parent.ino, name.clone())));
+                }
+                // What a directory lists may have changed, and which names in it are known to be missing.
+                events.push(Invalidate::Node(node.ino));
+            }
+            events
+        };
+        if let Some(notify) = self.notify.get() {
+            notify.tell(events);
+        }
+    }
+}
