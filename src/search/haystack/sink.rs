@@ -73,7 +73,7 @@ impl Sink for Collect<'_> {
         let column = String::from_utf8_lossy(&bytes[line_start..place.start]).chars().count();
         let (excerpt, cut) = excerpt(bytes, place);
         let wide = u64::try_from(self.context).unwrap_or(u64::MAX);
-        let before = self.recent.iter().filter(|(n, _)| *n < number && *n >= number.saturating_sub(wide)).cloned();
+        let before = self.recent.iter().filter(|(n, _)| *n >= number.saturating_sub(wide)).cloned();
         let matched = LineMatch {
             line: number,
             column: u64::try_from(column).unwrap_or(u64::MAX).saturating_add(1),
@@ -117,7 +117,13 @@ fn count(bytes: &[u8], byte: u8) -> u64 {
 
 /// At most 1,000 characters of the line with the match in the middle of them, and whether that is less than all.
 fn excerpt(line: &[u8], place: std::ops::Range<usize>) -> (String, bool) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace("\r\n", "\n");
+    let text = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        if text.contains('\r') { text.replace("\r\n", "\n") } else { text.into_owned() }
+    };
+    if line.len() <= EXCERPT {
+        return (text(line), false);
+    }
     let (before, inside, after) = (text(&line[..place.start]), text(&line[place.clone()]), text(&line[place.end..]));
     let (b, i, a) = (before.chars().count(), inside.chars().count(), after.chars().count());
     if b + i + a <= EXCERPT {

@@ -95,6 +95,9 @@ fn long_lines_are_cut_around_the_match() {
     let [m] = found.as_slice() else { unreachable!("one match") };
     assert_eq!((m.line, m.column, m.cut, m.excerpt.chars().count()), (1, 5_001, true, 1_000));
     assert!(m.excerpt.starts_with('ä') && m.excerpt.contains("needlebbb"), "{}", m.excerpt);
+    let at_the_end = format!("{}needle", "a".repeat(5_000));
+    let (_, found) = search(at_the_end.as_bytes(), &matcher("needle", false, false), 0);
+    assert_eq!(found[0].excerpt, at_the_end[at_the_end.len() - 1_000..]);
     let exact = format!("needle{}", "b".repeat(994));
     let (_, found) = search(exact.as_bytes(), &matcher("needle", false, false), 0);
     assert_eq!((found[0].cut, found[0].excerpt.as_str()), (false, exact.as_str()));
@@ -137,9 +140,9 @@ impl Haystack for Endless {
 #[test]
 fn memory_is_bounded() {
     let mut found = Found::default();
-    let mut hay = Endless(1 << 40);
+    let mut hay = Endless(1 << 28);
     assert!(search_haystack(&mut hay, &matcher("b", false, false), 0, &mut found).is_err());
-    assert!(hay.0 > (1 << 40) - (1 << 28), "it stopped reading early");
+    assert!(hay.0 > 1 << 27, "it stopped reading early");
 }
 
 #[test]
