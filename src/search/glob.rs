@@ -8,7 +8,7 @@ use regex::bytes::Regex;
 
 use crate::types::{Part, Parts, Progress, ViewPath};
 
-/// How a pattern is read. See the design of the native dialect in `ARCHITECTURE.md`.
+/// How a pattern is read. In all dialects patterns match the whole path, hidden names as any other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Dialect {
     /// `*` and `?` do not cross `/`, `**` does, `{a,b}`, `[a-z]`, `[!a]`, `\` escapes; a leading `!` negates nothing.
