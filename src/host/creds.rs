@@ -57,7 +57,8 @@ pub struct FsetidGuard {
 /// CAP_SETGID), or for a caller that is the daemon's user. Guards of one thread end in reverse order.
 ///
 /// A caller whose process is gone, or runs as another user by now, acts without supplementary groups; one whose ids the
-/// kernel does not know acts as `nobody`.
+/// kernel does not know acts as `nobody`. From the first switch on the kernel counts the process as one that changed its
+/// user, and writes no core of it.
 pub fn as_caller(caller: &Caller) -> CredGuard {
     CredGuard { before: switch(caller), not_send: PhantomData }
 }

@@ -21,9 +21,19 @@ fn served_with(bound: usize, handles: bool) -> (Served, &'static FdCache) {
     (Served { dir, fs, root }, cache)
 }
 
-/// Root has them on ext4, xfs, btrfs and tmpfs.
 fn handles_work() -> bool {
     Fs::open_root(&std::env::temp_dir(), &[]).unwrap().0.caps().handles
+}
+
+#[test]
+fn handles_work_for_the_privileged_where_the_file_system_has_them() {
+    let caps = rustix::thread::capabilities(None).unwrap().effective;
+    let able = caps.contains(rustix::thread::CapabilitySet::DAC_READ_SEARCH);
+    everywhere(|served| {
+        let has = matches!(served.fs.caps().fs_type.as_str(), "ext4" | "xfs" | "btrfs" | "tmpfs");
+        assert_eq!(served.fs.caps().handles, able && has);
+        assert_eq!(served.root.key().handle[..4] != NO_HANDLE, able && has);
+    });
 }
 
 #[test]
