@@ -25,8 +25,8 @@ pub use meta::{
     stat, stat_child, statfs,
 };
 pub use names::{
-    RenameMode, create_file, link, make_dir, make_node, make_symlink, open_child, open_dir_at, remove_dir, remove_file,
-    rename,
+    RenameMode, create_file, link, make_dir, make_node, make_symlink, open_child, open_dir_at, open_file_at,
+    remove_dir, remove_file, rename,
 };
 
 pub use probe::{access, place, probe_fine_ctime, probe_reflink, process_file};

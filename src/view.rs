@@ -51,7 +51,7 @@ pub use notify::{Invalidate, Notify};
 pub use resolve::{Follow, Found};
 pub use revert::{OnConflict, RevertTarget, Reverted};
 pub use source::{Source, SourceSpec};
-pub use walk::{WalkControl, WalkEntry, WalkOptions, Walked};
+pub use walk::{MetFile, WalkControl, WalkEntry, WalkOptions, Walked};
 
 use std::{
     collections::HashSet,

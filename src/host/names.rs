@@ -42,6 +42,15 @@ pub fn open_dir_at(dir: BorrowedFd<'_>, name: &EntryName) -> Result<OwnedFd> {
     open_entry(dir, name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
 }
 
+/// A regular file below `dir`, open for reading. The caller has seen that it is one: whatever else stands there by now is
+/// opened without waiting for it, and to be let go.
+///
+/// # Errors
+/// ENOENT; ELOOP for a symlink; EXDEV for a mount point; the host's.
+pub fn open_file_at(dir: BorrowedFd<'_>, name: &EntryName) -> Result<OwnedFd> {
+    open_entry(dir, name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty())
+}
+
 /// `openat(O_CREAT | O_EXCL | O_NOFOLLOW)`: a new regular file, open for reading and writing.
 /// `mode` is used as it is: the process's umask is 0.
 ///

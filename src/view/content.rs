@@ -34,6 +34,14 @@ impl Reading {
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         Ok(host::read_exact_at(self.fd.as_fd(), buf, offset)?)
     }
+
+    /// Its attributes now.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn attr_now(&self) -> Result<Attr> {
+        Ok(host::stat(self.fd.as_fd())?)
+    }
 }
 
 impl View {

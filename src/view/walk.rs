@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::{Follow, Found, Result, View, ViewError, node::Node};
 use crate::{
+    host::{self, Errno},
     search::IgnoreRules,
     types::{Attr, EntryName, Kind, ViewPath},
 };
 use rustix::fs::OFlags;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// How to walk.
 #[derive(Clone, Debug)]
@@ -23,10 +24,12 @@ pub struct WalkOptions {
     pub traversal: Option<usize>,
     /// Attributes of each entry are wanted (a system call each).
     pub attrs: bool,
+    /// Go on behind this path, as if all up to it had been met; nothing of that counts.
+    pub after: Option<ViewPath>,
 }
 
 /// One entry met.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WalkEntry {
     /// Its path in the view.
     pub path: ViewPath,
@@ -36,6 +39,32 @@ pub struct WalkEntry {
     pub kind: Kind,
     /// Its attributes, if they were asked for.
     pub attr: Option<Attr>,
+    dir: Arc<Node>,
+}
+
+/// A file met on a walk, open for reading.
+pub struct MetFile {
+    /// Its attributes when it was opened.
+    pub attr: Attr,
+    fd: OwnedFd,
+}
+
+impl MetFile {
+    /// Reads at an offset; short only at the end.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        Ok(host::read_exact_at(self.fd.as_fd(), buf, offset)?)
+    }
+
+    /// Its attributes now.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn attr_now(&self) -> Result<Attr> {
+        Ok(host::stat(self.fd.as_fd())?)
+    }
 }
 
 /// What to do after an entry.
@@ -62,12 +91,28 @@ pub struct Walked {
     pub stopped: bool,
     /// Entries that ignore rules hid.
     pub ignored: usize,
+    /// The last entry looked at.
+    pub last: Option<ViewPath>,
     /// Places that could not be read, with the reason.
     pub warnings: Vec<String>,
 }
 
+/// What came of one entry.
+enum Met {
+    Passed,
+    /// To be entered.
+    Dir(Arc<Node>),
+    End,
+}
+
+/// Does anything below directory `dir` come behind `after`, which does not come before `dir`?
+fn goes_on_below(dir: &ViewPath, after: &ViewPath) -> bool {
+    let below = [dir.as_bytes(), b"/"].concat();
+    after.as_bytes().starts_with(&below) || below.as_slice() > after.as_bytes()
+}
+
 impl View {
-    /// Walks below a directory: each directory's entries by name in byte order, a directory before what is in it.
+    /// Walks below a directory: in the byte order of whole paths, so that what is in `a` comes after `a.txt`.
     ///
     /// # Errors
     /// `NotFound`, `NotADirectory` for the start; trouble further down becomes a warning.
@@ -111,54 +156,119 @@ impl View {
             below = self.rules_in(dir, path, rules, &entries);
             &below
         };
+        // Directories met and not entered yet: their contents come behind siblings that are less than their path and `/`.
+        let mut waiting: Vec<(Vec<u8>, Arc<Node>, ViewPath)> = Vec::new();
         for (name, kind) in entries {
-            if !options.hidden && name.as_bytes().first() == Some(&b'.') {
-                continue;
+            while let Some((_, node, below)) = waiting.pop_if(|(key, _, _)| key.as_slice() < name.as_bytes()) {
+                if !self.walk_dir(&node, &below, depth + 1, rules, options, visit, walked) {
+                    return false;
+                }
             }
-            if options.traversal.is_some_and(|budget| walked.traversed >= budget) {
-                walked.traversal_cut = true;
+            match self.meet(dir, path, &name, kind, depth, rules, options, visit, walked) {
+                Met::Passed => {}
+                Met::End => return false,
+                Met::Dir(node) if depth >= options.depth => {
+                    walked.depth_cut = walked.depth_cut || self.shows_any(&node, &path.join(&name), rules, options);
+                }
+                Met::Dir(node) => waiting.push(([name.as_bytes(), b"/"].concat(), node, path.join(&name))),
+            }
+        }
+        while let Some((_, node, below)) = waiting.pop() {
+            if !self.walk_dir(&node, &below, depth + 1, rules, options, visit, walked) {
                 return false;
-            }
-            walked.traversed += 1;
-            let child = path.join(&name);
-            if !options.ignored && (name.as_bytes() == b".git" || rules.is_ignored(&child, kind == Kind::Dir)) {
-                walked.ignored += 1;
-                continue;
-            }
-            let is_dir = kind == Kind::Dir;
-            let node = if is_dir || options.attrs {
-                let _tree = self.core.tree.read();
-                match self.child(dir, &name) {
-                    Ok(found) => Some(found),
-                    Err(ViewError::NotFound(_)) => continue,
-                    Err(error) => {
-                        walked.warnings.push(format!("{child}: {error}"));
-                        continue;
-                    }
-                }
-            } else {
-                None
-            };
-            let attr = node.as_ref().map(|(node, attr)| self.show(node, *attr).attr);
-            let kind = attr.map_or(kind, |attr| attr.kind);
-            let entry = WalkEntry { path: child, depth, kind, attr: attr.filter(|_| options.attrs) };
-            match visit(&entry) {
-                WalkControl::Continue => {}
-                WalkControl::Skip => continue,
-                WalkControl::Stop => {
-                    walked.stopped = true;
-                    return false;
-                }
-            }
-            if let Some((node, _)) = node.filter(|_| kind == Kind::Dir) {
-                if depth >= options.depth {
-                    walked.depth_cut |= self.has_entries(&node);
-                } else if !self.walk_dir(&node, &entry.path, depth + 1, rules, options, visit, walked) {
-                    return false;
-                }
             }
         }
         true
+    }
+
+    /// One entry of a directory.
+    #[expect(clippy::too_many_arguments, reason = "one step of a recursion, whose state has no meaning of its own")]
+    fn meet(
+        &self,
+        dir: &Arc<Node>,
+        path: &ViewPath,
+        name: &EntryName,
+        kind: Kind,
+        depth: usize,
+        rules: &IgnoreRules,
+        options: &WalkOptions,
+        visit: &mut dyn FnMut(&WalkEntry) -> WalkControl,
+        walked: &mut Walked,
+    ) -> Met {
+        if !options.hidden && name.as_bytes().first() == Some(&b'.') {
+            return Met::Passed;
+        }
+        let child = path.join(name);
+        let was_met = options.after.as_ref().is_some_and(|after| child <= *after);
+        let is_dir = kind == Kind::Dir;
+        if was_met && !(is_dir && options.after.as_ref().is_some_and(|after| goes_on_below(&child, after))) {
+            return Met::Passed;
+        }
+        if !was_met {
+            if options.traversal.is_some_and(|budget| walked.traversed >= budget) {
+                walked.traversal_cut = true;
+                return Met::End;
+            }
+            walked.traversed += 1;
+        }
+        if !options.ignored && (name.as_bytes() == b".git" || rules.is_ignored(&child, is_dir)) {
+            walked.ignored += usize::from(!was_met);
+            return Met::Passed;
+        }
+        let node = if is_dir || options.attrs {
+            let _tree = self.core.tree.read();
+            match self.child(dir, name) {
+                Ok(found) => Some(found),
+                Err(ViewError::NotFound(_)) => return Met::Passed,
+                Err(error) => {
+                    walked.warnings.push(format!("{child}: {error}"));
+                    return Met::Passed;
+                }
+            }
+        } else {
+            None
+        };
+        let attr = node.as_ref().map(|(node, attr)| self.show(node, *attr).attr);
+        let kind = attr.map_or(kind, |attr| attr.kind);
+        if !was_met {
+            walked.last = Some(child.clone());
+            let attr = attr.filter(|_| options.attrs);
+            let entry = WalkEntry { path: child, depth, kind, attr, dir: Arc::clone(dir) };
+            match visit(&entry) {
+                WalkControl::Continue => {}
+                WalkControl::Skip => return Met::Passed,
+                WalkControl::Stop => {
+                    walked.stopped = true;
+                    return Met::End;
+                }
+            }
+        }
+        match node {
+            Some((node, _)) if kind == Kind::Dir => Met::Dir(node),
+            Some(_) | None => Met::Passed,
+        }
+    }
+
+    /// Opens a regular file that a walk met, without looking its path up again.
+    ///
+    /// # Errors
+    /// `NotFound` if it went away; `NotAFile`; the host's.
+    pub fn open_met(&self, entry: &WalkEntry) -> Result<MetFile> {
+        if entry.kind != Kind::File {
+            return Err(ViewError::NotAFile(entry.path.clone()));
+        }
+        let name = entry.path.file_name().ok_or_else(|| ViewError::IsADirectory(entry.path.clone()))?;
+        let dir = entry.dir.file.host.path_fd()?;
+        let fd = match host::open_file_at(dir.as_fd(), &name) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT | Errno::XDEV) => return Err(ViewError::NotFound(entry.path.clone())),
+            Err(error) => return Err(error.into()),
+        };
+        let attr = host::stat(fd.as_fd())?;
+        if attr.kind != Kind::File {
+            return Err(ViewError::NotAFile(entry.path.clone()));
+        }
+        Ok(MetFile { attr, fd })
     }
 
     /// The entries of a directory that the view shows, by a stream of this call's own.
@@ -174,7 +284,7 @@ impl View {
         let uniform = policy.is_uniform();
         let dev = dir.file.host.fs().dev();
         let fd = dir.file.host.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
-        crate::host::DirStream::new(fd).read(0, &mut |entry| {
+        host::DirStream::new(fd).read(0, &mut |entry| {
             let hidden = entry.name.as_bytes().starts_with(super::lookup::STAGE_PREFIX)
                 || self.is_hidden_inode(dev, entry.ino)
                 || (!uniform && policy.class(&path.join(&entry.name), entry.kind == Kind::Dir).is_none());
@@ -186,11 +296,23 @@ impl View {
         Ok(())
     }
 
-    fn has_entries(&self, dir: &Arc<Node>) -> bool {
-        let mut any = false;
+    /// Would a walk into this directory meet anything?
+    fn shows_any(&self, dir: &Arc<Node>, path: &ViewPath, rules: &IgnoreRules, options: &WalkOptions) -> bool {
+        let mut entries = Vec::new();
         // Unreadable is as good as empty here: the walk would have warned.
-        let _ = self.list_node(dir, &mut |_, _| any = true);
-        any
+        let _ = self.list_node(dir, &mut |name, kind| entries.push((name, kind)));
+        let below;
+        let rules = if options.ignored {
+            rules
+        } else {
+            below = self.rules_in(dir, path, rules, &entries);
+            &below
+        };
+        entries.iter().any(|(name, kind)| {
+            let name_shown = options.hidden || name.as_bytes().first() != Some(&b'.');
+            let is_ignored = || name.as_bytes() == b".git" || rules.is_ignored(&path.join(name), *kind == Kind::Dir);
+            name_shown && (options.ignored || !is_ignored())
+        })
     }
 
     /// The ignore rules of all directories from the root down to, and without, `found`.
@@ -248,6 +370,6 @@ impl View {
             return None;
         }
         let fd = node.file.host.open(OFlags::RDONLY).ok()?;
-        crate::host::read_whole(fd.as_fd(), 1 << 20).ok().map(|(bytes, _)| bytes)
+        host::read_whole(fd.as_fd(), 1 << 20).ok().map(|(bytes, _)| bytes)
     }
 }

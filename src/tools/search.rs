@@ -1,0 +1,4 @@
+//! `search`.
+
+mod crowd;
+mod file;
