@@ -2,11 +2,12 @@
 //!
 //! One `Store` is one directory with one writing process. The byte layout stands in `versions/FORMAT.md`.
 
-mod aside;
 mod blob;
 mod codec;
+pub mod crash;
 mod flush;
 mod index;
+mod lock;
 mod log;
 mod query;
 mod record;
