@@ -1,7 +1,7 @@
 //! The net effect of changes that are to be taken back, worked out on names alone: what each path shall be, and what it
 //! should be now if nobody else changed it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::ViewChange;
 use crate::{
@@ -41,6 +41,8 @@ enum Moved {
 pub(crate) struct Net {
     /// By path as it will be afterwards.
     pub wanted: BTreeMap<ViewPath, Wanted>,
+    /// What stands now, by its path now, and shall not stand anywhere.
+    pub gone: BTreeSet<ViewPath>,
     /// By path as it is now.
     pub expected: BTreeMap<ViewPath, Expected>,
     moved: Vec<Moved>,
@@ -52,10 +54,18 @@ impl Net {
         let now = self.present(&change.path);
         match change.kind {
             ChangeKind::Create | ChangeKind::Link => {
-                self.expect_after(op, change, now);
-                let entry = self.wanted.entry(change.path.clone()).or_default();
-                let lives = entry.state.is_none() || entry.lives;
-                *entry = Wanted { from: entry.from.take(), absent: true, lives, ..Wanted::default() };
+                self.expect_after(op, change, now.clone());
+                match self.wanted.remove(&change.path) {
+                    // What was created was removed later: there is nothing to remove.
+                    Some(wanted) if !wanted.lives => {}
+                    Some(Wanted { from: Some(from), .. }) => {
+                        self.gone.insert(from);
+                    }
+                    Some(_) | None => {
+                        self.gone.insert(now);
+                    }
+                }
+                self.wanted.insert(change.path.clone(), Wanted { absent: true, ..Wanted::default() });
             }
             ChangeKind::Write | ChangeKind::Meta => {
                 self.expect_after(op, change, now);
@@ -204,7 +214,7 @@ mod tests {
         let f = &net.wanted[&path("f")];
         assert_eq!((f.absent, f.state.as_ref().map(|(_, s)| s.size)), (false, Some(3)));
         let tmp = &net.wanted[&path("tmp")];
-        assert_eq!((tmp.absent, tmp.from.clone()), (true, Some(path("f"))));
+        assert!(tmp.absent && net.gone.contains(&path("f")));
         assert!(matches!(&net.expected[&path("f")], Expected::State { state, .. } if state.size == 5));
     }
 

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     text::{Merged, merge},
     types::{EntryName, Kind, NodeId, ViewPath},
-    versions::{ChangeKind, Content, State},
+    versions::{ChangeKind, Content, NodeKey, State},
 };
 
 /// A revert on its way to a plan. The tree lock is held for writing.
@@ -24,6 +24,7 @@ pub(crate) struct Restore<'a> {
     request: &'a Request,
     net: &'a Net,
     wanted: BTreeMap<ViewPath, Wanted>,
+    gone: BTreeSet<ViewPath>,
     /// Contents that come from a merge, by path.
     merged: BTreeMap<ViewPath, Vec<u8>>,
     plan: Plan,
@@ -37,6 +38,7 @@ impl<'a> Restore<'a> {
             request,
             net,
             wanted: net.wanted.clone(),
+            gone: net.gone.clone(),
             merged: BTreeMap::new(),
             plan: Plan::default(),
             unmet: Vec::new(),
@@ -83,6 +85,7 @@ impl<'a> Restore<'a> {
             let stands = wanted.from.clone().unwrap_or_else(|| net.present(path));
             stands != *now && path != now
         });
+        self.gone.remove(now);
     }
 
     fn merge(&self, conflict: &Conflict) -> Result<Option<Vec<u8>>> {
@@ -132,8 +135,11 @@ impl<'a> Restore<'a> {
     /// The plan, and what it could not do.
     pub fn plan(mut self) -> Result<(Plan, Vec<Conflict>)> {
         self.removals(false)?;
-        self.moves()?;
+        let between = self.moves()?;
         self.removals(true)?;
+        for (from, to, found) in between {
+            self.rename(&found, &from, &to)?;
+        }
         let paths: Vec<ViewPath> = self.wanted.keys().cloned().collect();
         let mut links = Vec::new();
         let mut made: BTreeMap<NodeId, ViewPath> = BTreeMap::new();
@@ -160,24 +166,19 @@ impl<'a> Restore<'a> {
 
     /// Removes what shall not be: by the names of now. Files first; directories when what shall leave them has left.
     fn removals(&mut self, dirs: bool) -> Result<()> {
-        let net = self.net;
-        let mut gone: Vec<ViewPath> = self
-            .wanted
-            .iter()
-            .filter(|(_, wanted)| wanted.absent && wanted.lives)
-            .map(|(path, wanted)| wanted.from.clone().unwrap_or_else(|| net.present(path)))
-            .collect();
+        let mut gone: Vec<ViewPath> = self.gone.iter().cloned().collect();
         gone.sort_by_key(|path| std::cmp::Reverse(path.depth()));
         let removed: BTreeSet<ViewPath> = gone.iter().cloned().collect();
         for path in gone {
-            // What stands where a file is written again is replaced, not removed.
-            let replaced = self.wanted.get(&path).is_some_and(|w| {
-                !w.absent
-                    && w.from.is_none()
-                    && w.state.as_ref().is_some_and(|(_, s)| s.kind == Kind::File && s.nlink <= 1)
-            });
             let Some(found) = self.look(&path)? else { continue };
-            if (found.attr.kind == Kind::Dir) != dirs || (replaced && found.attr.kind == Kind::File) {
+            // What stands where the same kind of thing shall stand again is changed, not removed.
+            let stays = self.wanted.get(&path).is_some_and(|wanted| {
+                let state = wanted.state.as_ref().map(|(_, state)| state);
+                !wanted.absent
+                    && wanted.from.is_none()
+                    && state.is_some_and(|s| s.kind == found.attr.kind && (s.kind == Kind::Dir || s.nlink <= 1))
+            });
+            if stays || (found.attr.kind == Kind::Dir) != dirs {
                 continue;
             }
             if dirs && !self.empties(&found, &removed)? {
@@ -210,8 +211,9 @@ impl<'a> Restore<'a> {
         Ok(())
     }
 
-    /// Moves what stands elsewhere now: directly where the way is free, else by a name of our own in between.
-    fn moves(&mut self) -> Result<()> {
+    /// Moves what stands elsewhere now: directly where the way is free, else to a name of our own in between. Returns those,
+    /// the shallowest target first.
+    fn moves(&mut self) -> Result<Vec<(ViewPath, ViewPath, Found)>> {
         let mut moves: Vec<(ViewPath, ViewPath)> = self
             .wanted
             .iter()
@@ -265,10 +267,7 @@ impl<'a> Restore<'a> {
             later.push((between, to, found));
         }
         later.sort_by_key(|(_, to, _)| to.depth());
-        for (between, to, found) in later {
-            self.rename(&found, &between, &to)?;
-        }
-        Ok(())
+        Ok(later)
     }
 
     fn rename(&mut self, found: &Found, from: &ViewPath, to: &ViewPath) -> Result<()> {
@@ -301,26 +300,26 @@ impl<'a> Restore<'a> {
     ) -> Result<()> {
         let Some(wanted) = self.wanted.get(path).cloned().filter(|wanted| !wanted.absent) else { return Ok(()) };
         let Some((node, mut state)) = wanted.state else { return Ok(()) };
-        let stands = if wanted.from.is_some() { wanted.from.clone() } else { Some(self.net.present(path)) };
-        let now = match &stands {
-            Some(stands) => self
-                .look(stands)?
-                .filter(|_| wanted.lives || wanted.from.is_some() || stands == path || !self.is_taken_away(stands)),
-            None => None,
+        let now = match &wanted.from {
+            Some(from) => self.look(from)?,
+            None => {
+                let stands = self.net.present(path);
+                if self.is_taken_away(&stands) { None } else { self.look(&stands)? }
+            }
         };
         if let Some(bytes) = self.merged.get(path) {
             let (hash, _) = self.view.core.store.put_blob(bytes)?;
             (state.content, state.size) = (Content::Blob(hash), bytes.len() as u64);
         }
         let is_file = state.kind == Kind::File;
-        if now.is_none() && is_file && matches!(state.content, Content::Live(_)) {
-            // It lived on under another name when this one went.
-            links.push(path.clone());
-            return Ok(());
-        }
-        if now.is_none() && is_file && made.contains_key(&node) {
-            links.push(path.clone());
-            return Ok(());
+        if now.is_none() && state.kind != Kind::Dir {
+            // Another name of a file that comes back, or that lived on when this name went.
+            let lives =
+                (state.nlink > 1 || matches!(state.content, Content::Live(_))) && self.lives(path, &wanted.key)?;
+            if made.contains_key(&node) || lives || (is_file && matches!(state.content, Content::Live(_))) {
+                links.push(path.clone());
+                return Ok(());
+            }
         }
         if is_file
             && !matches!(state.content, Content::Live(_))
@@ -347,6 +346,13 @@ impl<'a> Restore<'a> {
         }
         made.insert(node, path.clone());
         Ok(())
+    }
+
+    /// Does an inode still stand somewhere, by the log and by the host? (One in `aside/` does not.)
+    fn lives(&self, path: &ViewPath, key: &Option<NodeKey>) -> Result<bool> {
+        let (Some(key), Some((source, _))) = (key, self.view.locate(path)) else { return Ok(false) };
+        let known = self.view.core.store.head(key)?;
+        Ok(source.lives(key) && matches!(known, Some((_, Some(_))) | None))
     }
 
     /// Is what stands at `path` now removed or moved by the plan already?
@@ -446,7 +452,7 @@ impl<'a> Restore<'a> {
             }
             None => None,
         };
-        if from.is_none() && !key.as_ref().is_some_and(|key| place.source.lives(key)) {
+        if from.is_none() && !self.lives(path, &key)? {
             self.unmet(path, ConflictCode::Unavailable, "the file it was a name of is gone");
             return Ok(());
         }

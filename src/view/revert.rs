@@ -253,7 +253,7 @@ impl View {
             let (code, detail) = match (expected, now) {
                 (Expected::Absent, None) => continue,
                 (Expected::Absent, Some(found)) => {
-                    if wanted.is_some_and(|wanted| wanted.absent) && found.attr.kind == Kind::Dir {
+                    if wanted.is_none_or(|wanted| wanted.absent) && found.attr.kind == Kind::Dir {
                         continue;
                     }
                     if let Some((_, state)) = wanted.and_then(|wanted| wanted.state.as_ref())
