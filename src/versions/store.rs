@@ -226,7 +226,8 @@ impl Store {
     /// `Io`, `Poisoned`.
     pub fn source(&self, key: &NodeKey, path: &Path) -> Result<SourceId> {
         let mut last = self.sources.lock();
-        if let Some(id) = self.index()?.source(key)? {
+        let known = self.index()?.source(key)?;
+        if let Some(id) = known {
             return Ok(SourceId(id));
         }
         let id = SourceId(*last + 1);

@@ -12,14 +12,12 @@ use crate::{
 /// What a path shall be.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
-    /// The object that shall stand here stands there now.
-    pub from: Option<ViewPath>,
+    /// Where the object that shall stand here stands now; none if it was removed by what is taken back.
+    pub now: Option<ViewPath>,
     /// The state it shall have; none keeps what the object has.
     pub state: Option<(NodeId, State)>,
     /// Nothing shall stand here.
     pub absent: bool,
-    /// The object exists now (it was not removed by what is taken back).
-    pub lives: bool,
     /// The inode as it was, to link to it if it lives on under another name.
     pub key: Option<NodeKey>,
 }
@@ -55,23 +53,18 @@ impl Net {
         match change.kind {
             ChangeKind::Create | ChangeKind::Link => {
                 self.expect_after(op, change, now.clone());
-                match self.wanted.remove(&change.path) {
-                    // What was created was removed later: there is nothing to remove.
-                    Some(wanted) if !wanted.lives => {}
-                    Some(Wanted { from: Some(from), .. }) => {
-                        self.gone.insert(from);
-                    }
-                    Some(_) | None => {
-                        self.gone.insert(now);
-                    }
-                }
+                // What was created and removed later is not there to be removed.
+                let stands = self.wanted.remove(&change.path).map_or(Some(now), |wanted| wanted.now);
+                self.gone.extend(stands);
                 self.wanted.insert(change.path.clone(), Wanted { absent: true, ..Wanted::default() });
             }
             ChangeKind::Write | ChangeKind::Meta => {
                 self.expect_after(op, change, now);
-                let fresh = !self.wanted.contains_key(&change.path);
-                let entry = self.wanted.entry(change.path.clone()).or_default();
-                entry.lives |= fresh;
+                let stands = self.present(&change.path);
+                let entry = self
+                    .wanted
+                    .entry(change.path.clone())
+                    .or_insert_with(|| Wanted { now: Some(stands), ..Wanted::default() });
                 entry.absent = false;
                 if let Some(before) = &change.before {
                     let mut before = before.clone();
@@ -126,10 +119,7 @@ impl Net {
 
     fn take(&mut self, path: &ViewPath) -> (Wanted, Vec<(ViewPath, Wanted)>) {
         let now = self.present(path);
-        let mut top = self.wanted.remove(path).unwrap_or(Wanted { lives: true, ..Wanted::default() });
-        if top.lives && top.from.is_none() {
-            top.from = Some(now);
-        }
+        let top = self.wanted.remove(path).unwrap_or_else(|| Wanted { now: Some(now), ..Wanted::default() });
         let keys: Vec<ViewPath> = self.wanted.keys().filter(|key| key.starts_with(path)).cloned().collect();
         let below = keys
             .into_iter()
@@ -225,7 +215,7 @@ mod tests {
             change(ChangeKind::Rename, "b", Some("a"), Some(0), Some(0)),
             change(ChangeKind::Write, "a/y", None, Some(7), Some(8)),
         ]);
-        assert_eq!(net.wanted[&path("a")].from, Some(path("b")));
+        assert_eq!(net.wanted[&path("a")].now, Some(path("b")));
         assert_eq!(net.wanted[&path("a/x")].state.as_ref().map(|(_, s)| s.size), Some(1));
         assert!(net.expected.contains_key(&path("b/x")) && net.expected.contains_key(&path("b/y")));
         assert_eq!(net.present(&path("a/y")), path("b/y"));

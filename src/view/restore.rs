@@ -80,17 +80,17 @@ impl<'a> Restore<'a> {
 
     /// What is wanted of the thing that stands at `now` is wanted no more.
     fn drop_wanted(&mut self, now: &ViewPath) {
-        let net = self.net;
-        self.wanted.retain(|path, wanted| {
-            let stands = wanted.from.clone().unwrap_or_else(|| net.present(path));
-            stands != *now && path != now
-        });
+        self.wanted.retain(|path, wanted| wanted.now.as_ref() != Some(now) && path != now);
         self.gone.remove(now);
     }
 
     fn merge(&self, conflict: &Conflict) -> Result<Option<Vec<u8>>> {
         let Some(Expected::State { op, state, .. }) = self.net.expected.get(&conflict.path) else { return Ok(None) };
-        let Some(wanted) = self.wanted.get(&conflict.path).filter(|wanted| wanted.from.is_none()) else {
+        let Some(wanted) = self
+            .wanted
+            .get(&conflict.path)
+            .filter(|wanted| wanted.now.as_ref().is_none_or(|now| *now == conflict.path))
+        else {
             return Ok(None);
         };
         let Some((_, old)) = wanted.state.as_ref().filter(|(_, old)| old.kind == Kind::File) else { return Ok(None) };
@@ -175,7 +175,8 @@ impl<'a> Restore<'a> {
             let stays = self.wanted.get(&path).is_some_and(|wanted| {
                 let state = wanted.state.as_ref().map(|(_, state)| state);
                 !wanted.absent
-                    && wanted.from.is_none()
+                    && wanted.now.is_none()
+                    && self.before_moves(&path) == path
                     && state.is_some_and(|s| s.kind == found.attr.kind && (s.kind == Kind::Dir || s.nlink <= 1))
             });
             if stays || (found.attr.kind == Kind::Dir) != dirs {
@@ -192,8 +193,11 @@ impl<'a> Restore<'a> {
 
     /// Will a directory be empty once the plan is applied so far?
     fn empties(&self, found: &Found, removed: &BTreeSet<ViewPath>) -> Result<bool> {
-        let leaving: HashSet<ViewPath> =
-            self.wanted.values().filter_map(|w| w.from.clone().filter(|_| !w.absent)).collect();
+        let leaving: HashSet<ViewPath> = self
+            .wanted
+            .iter()
+            .filter_map(|(path, wanted)| wanted.now.clone().filter(|now| !wanted.absent && now != path))
+            .collect();
         Ok(self.view.entries_of(found)?.iter().all(|name| {
             let path = found.path.join(name);
             removed.contains(&path) || leaving.contains(&path)
@@ -218,7 +222,7 @@ impl<'a> Restore<'a> {
             .wanted
             .iter()
             .filter(|(_, wanted)| !wanted.absent)
-            .filter_map(|(path, wanted)| wanted.from.clone().map(|from| (from, path.clone())))
+            .filter_map(|(path, wanted)| wanted.now.clone().map(|now| (now, path.clone())))
             .filter(|(from, to)| from != to)
             .collect();
         // A directory carries what is in it.
@@ -300,12 +304,9 @@ impl<'a> Restore<'a> {
     ) -> Result<()> {
         let Some(wanted) = self.wanted.get(path).cloned().filter(|wanted| !wanted.absent) else { return Ok(()) };
         let Some((node, mut state)) = wanted.state else { return Ok(()) };
-        let now = match &wanted.from {
-            Some(from) => self.look(from)?,
-            None => {
-                let stands = self.net.present(path);
-                if self.is_taken_away(&stands) { None } else { self.look(&stands)? }
-            }
+        let now = match &wanted.now {
+            Some(now) => self.look(now)?,
+            None => self.occupant(path)?,
         };
         if let Some(bytes) = self.merged.get(path) {
             let (hash, _) = self.view.core.store.put_blob(bytes)?;
@@ -353,6 +354,27 @@ impl<'a> Restore<'a> {
         let (Some(key), Some((source, _))) = (key, self.view.locate(path)) else { return Ok(false) };
         let known = self.view.core.store.head(key)?;
         Ok(source.lives(key) && matches!(known, Some((_, Some(_))) | None))
+    }
+
+    /// What will stand at a path when moves and removals are done, before anything is put there.
+    fn occupant(&self, path: &ViewPath) -> Result<Option<Found>> {
+        let stands = self.before_moves(path);
+        if self.is_taken_away(&stands) { Ok(None) } else { self.look(&stands) }
+    }
+
+    /// Where something that will be carried to `path` by a directory's move stands now.
+    fn before_moves(&self, path: &ViewPath) -> ViewPath {
+        let mut above = path.parent();
+        while let Some(dir) = above {
+            if let Some(now) =
+                self.wanted.get(&dir).filter(|wanted| !wanted.absent).and_then(|wanted| wanted.now.as_ref())
+                && let Some(rest) = path.strip_prefix(&dir)
+            {
+                return now.join_path(&rest);
+            }
+            above = dir.parent();
+        }
+        path.clone()
     }
 
     /// Is what stands at `path` now removed or moved by the plan already?

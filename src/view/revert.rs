@@ -273,8 +273,9 @@ impl View {
                     if self.is_as(state, Some((*op, *node)), &found)? {
                         continue;
                     }
-                    if let Some((_, state)) =
-                        wanted.filter(|w| w.from.is_none()).and_then(|wanted| wanted.state.as_ref())
+                    if let Some((_, state)) = wanted
+                        .filter(|w| w.now.as_ref().is_none_or(|now| now == path))
+                        .and_then(|wanted| wanted.state.as_ref())
                         && self.is_as(state, None, &found)?
                     {
                         continue;

@@ -7,7 +7,7 @@ use wardfs::{
     host::{RenameMode, SetTime, XattrMode},
     policy::{Policy, PolicySpec},
     types::{Actor, Caller, Channel, EntryName, Ino, OpId, ViewPath},
-    versions::{Store, StoreOptions},
+    versions::{Durability, Store, StoreOptions},
     view::{
         Access, Core, Entry, Expect, NewContent, OnConflict, Request, Result, RevertTarget, Reverted, SetAttr, Source,
         SourceSpec, View, ViewError, ViewSpec, WriteFile,
@@ -29,7 +29,8 @@ const CALLER: Caller = Caller { uid: 0, gid: 0, pid: 0 };
 impl Room {
     pub fn new() -> Room {
         let (source, store) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
-        let opened = Store::open(&store.path().join("store"), &StoreOptions::default()).expect("a new store");
+        let opened = Store::open(&store.path().join("store"), &StoreOptions { durability: Durability::Relaxed })
+            .expect("a new store");
         let core = Core::new(opened);
         let name = EntryName::new(b"source").expect("a name");
         let spec = SourceSpec { path: source.path().to_owned(), name, read_only: false };
