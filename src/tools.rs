@@ -1,10 +1,36 @@
 //! What a tool call means, on top of the view. One table declares every tool; listing, dispatch and schemas come from it.
 
+mod answer;
 mod bounds;
+mod changes;
+mod checkpoint;
 mod cursor;
+mod delete;
+mod diff;
+mod edit;
+mod errors;
+mod find;
+mod given;
+mod history;
+mod info;
+mod list;
 mod media;
+mod mkdir;
+mod moves;
+mod mutation;
+mod native;
+mod page;
+mod read;
+mod render;
+mod repair;
+mod revert;
 mod scan;
 mod search;
+mod stat;
+mod table;
+mod write;
+
+pub use native::{ToolSettings, toolbox};
 
 use std::sync::{
     Arc,
@@ -13,6 +39,7 @@ use std::sync::{
 
 use serde_json::Value;
 
+use self::answer::Answer;
 use crate::types::Actor;
 
 /// The tools of one view, as a door offers them. Calls may come from any number of threads at once.
@@ -72,6 +99,21 @@ pub enum AccessGroup {
     Search,
     /// Changing files.
     Write,
+}
+
+impl AccessGroup {
+    /// All of them.
+    pub const ALL: [AccessGroup; 3] = [AccessGroup::Read, AccessGroup::Search, AccessGroup::Write];
+
+    /// The word in a config's `features`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            AccessGroup::Read => "read",
+            AccessGroup::Search => "search",
+            AccessGroup::Write => "write",
+        }
+    }
 }
 
 /// One call.

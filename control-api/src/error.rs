@@ -19,7 +19,7 @@ pub enum ErrorCode {
     NotADirectory,
     /// A file was wanted.
     IsADirectory,
-    /// The content is not UTF-8 text, or what is there is no regular file.
+    /// The content is not text that this tool takes.
     NotText,
     /// The host refuses it to the daemon.
     PermissionDenied,
@@ -77,7 +77,7 @@ pub enum ErrorCode {
     OperationIdReused,
     /// The disk, or the store's share of it, is full.
     NoSpace,
-    /// This system or this view does not offer it.
+    /// This system or this view does not offer it; also for FIFOs, sockets and devices, which no tool opens.
     Unsupported,
     /// The host's error; its name is in the details.
     HostError,
@@ -146,7 +146,7 @@ pub struct ToolError {
     pub path: Option<WirePath>,
     /// More, by code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Value>,
+    pub details: Option<Box<Value>>,
     /// The same call may succeed in a moment.
     pub retryable: bool,
     /// Something was changed nevertheless. Always false for this version's tools.
@@ -170,7 +170,7 @@ impl ToolError {
     /// The same, with details.
     #[must_use]
     pub fn with(mut self, details: Value) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 

@@ -72,6 +72,11 @@ impl Scan {
         }
     }
 
+    /// The content before `offset` will not come; then its lines are not known.
+    pub fn skip_to(&mut self, offset: u64) {
+        self.seen = offset;
+    }
+
     /// The next chunk.
     pub fn push(&mut self, chunk: &[u8]) {
         self.has_lf |= memchr::memchr(b'\n', chunk).is_some();

@@ -68,6 +68,18 @@ impl View {
         self.hash_locked(&reading.node, &mut state, &reading.fd)
     }
 
+    /// All of a file of at most `limit` bytes, read while it stood still.
+    ///
+    /// # Errors
+    /// `TooLarge`; EAGAIN if it never stands still; the host's.
+    pub fn read_all(&self, reading: &Reading, limit: u64) -> Result<Vec<u8>> {
+        match host::read_whole(reading.fd.as_fd(), limit) {
+            Ok((bytes, _)) => Ok(bytes),
+            Err(Errno::FBIG) => Err(ViewError::TooLarge { path: reading.path.clone(), size: reading.attr.size, limit }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The hash of a node's content.
     pub(crate) fn hash_of(&self, node: &Arc<Node>) -> Result<Hash> {
         let path = node.path().unwrap_or_default();
@@ -94,6 +106,14 @@ impl View {
         let (hash, attr) = hash_file(fd)?;
         state.hashed = Some((attr, hash));
         Ok(hash)
+    }
+
+    /// The operation that last touched what was found, if the log knows one.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn version(&self, found: &super::Found) -> Result<Option<OpId>> {
+        self.version_of(&found.node)
     }
 
     /// The operation that gave a node its present content, if the log knows it.

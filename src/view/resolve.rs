@@ -73,6 +73,11 @@ impl View {
         self.roots.write().push(path);
     }
 
+    /// What `add_root` was told.
+    pub fn root_names(&self) -> Vec<Vec<u8>> {
+        self.roots.read().clone()
+    }
+
     /// What is at a path. Every component is looked up and judged by policy as the kernel's lookups are.
     ///
     /// # Errors

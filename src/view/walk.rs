@@ -212,7 +212,10 @@ impl View {
             walked.traversed += 1;
         }
         if !options.ignored && (name.as_bytes() == b".git" || rules.is_ignored(&child, is_dir)) {
-            walked.ignored += usize::from(!was_met);
+            if !was_met {
+                walked.ignored += 1;
+                walked.last = Some(child);
+            }
             return Met::Passed;
         }
         let node = if is_dir || options.attrs {

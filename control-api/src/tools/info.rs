@@ -74,6 +74,8 @@ pub struct LimitsInfo {
     pub find_paths: u64,
     /// Matches of one `search`.
     pub search_matches: u64,
+    /// Operations of one `history`.
+    pub history_operations: u64,
     /// Characters of a diff.
     pub diff_chars: u64,
     /// Seconds of a walk.

@@ -86,7 +86,8 @@ impl<'c, Item: Send, Out: Send> Crowd<'c, Item, Out> {
                 let ahead = u64::try_from(AHEAD).unwrap_or(u64::MAX);
                 state.waiting.front().is_some_and(|(number, _)| *number <= state.next_out + ahead)
             };
-            while !self.is_stopped() && !near(&state) && !(state.closed && state.waiting.is_empty()) {
+            let is_done = |state: &State<'c, Item, Out>| state.closed && state.waiting.is_empty();
+            while !(self.is_stopped() || near(&state) || is_done(&state)) {
                 self.ready.wait(&mut state);
             }
             if self.is_stopped() {

@@ -1,11 +1,11 @@
 //! One file searched: its matching lines, its hash between two looks at it, or why it was passed over.
 
-use std::{cell::Cell, io};
+use std::{cell::Cell, io, sync::Arc};
 
 use crate::{
     search::{Haystack, LineMatch, Matcher, SearchSink, Searched, SinkControl, search_haystack},
     tools::bounds::{Ended, Patience},
-    types::{Attr, Hash, Hasher},
+    types::{Attr, Hash, Hasher, Timestamp},
     view::{self, MetFile, Reading, ViewError},
 };
 
@@ -66,28 +66,53 @@ pub(super) enum Opened {
     Path(Reading),
     /// On a walk.
     Met(MetFile),
+    /// A content of the past.
+    Past(Arc<Vec<u8>>),
+}
+
+/// What would show that a file changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Look {
+    /// Bytes.
+    pub size: u64,
+    mtime: Timestamp,
+    ctime: Timestamp,
+}
+
+impl Look {
+    fn of(attr: &Attr) -> Look {
+        Look { size: attr.size, mtime: attr.mtime, ctime: attr.ctime }
+    }
 }
 
 impl Opened {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> view::Result<usize> {
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> view::Result<usize> {
         match self {
             Opened::Path(reading) => reading.read_at(buf, offset),
             Opened::Met(file) => file.read_at(buf, offset),
+            Opened::Past(bytes) => {
+                let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                let take = rest.len().min(buf.len());
+                buf[..take].copy_from_slice(&rest[..take]);
+                Ok(take)
+            }
         }
     }
 
     /// As it was opened.
-    fn attr(&self) -> Attr {
+    pub fn look(&self) -> Look {
         match self {
-            Opened::Path(reading) => reading.attr,
-            Opened::Met(file) => file.attr,
+            Opened::Path(reading) => Look::of(&reading.attr),
+            Opened::Met(file) => Look::of(&file.attr),
+            Opened::Past(bytes) => Look { size: u64::try_from(bytes.len()).unwrap_or(u64::MAX), ..Look::default() },
         }
     }
 
-    fn attr_now(&self) -> view::Result<Attr> {
+    fn look_again(&self) -> view::Result<Look> {
         match self {
-            Opened::Path(reading) => reading.attr_now(),
-            Opened::Met(file) => file.attr_now(),
+            Opened::Path(reading) => reading.attr_now().map(|attr| Look::of(&attr)),
+            Opened::Met(file) => file.attr_now().map(|attr| Look::of(&attr)),
+            Opened::Past(_) => Ok(self.look()),
         }
     }
 }
@@ -105,7 +130,7 @@ pub(super) fn search_file(
         Err(ViewError::NotFound(_) | ViewError::NotAFile(_)) => return Outcome::Gone,
         Err(error) => return Outcome::Unreadable(error.to_string()),
     };
-    let mut before = file.attr();
+    let mut before = file.look();
     let mut last = Outcome::Gone;
     for _ in 0..TRIES {
         if before.size > FILE_MAX {
@@ -120,8 +145,8 @@ pub(super) fn search_file(
             Ok(hash) => hits.hash = Some(hash),
             Err(error) => return Outcome::Unreadable(error.to_string()),
         }
-        match file.attr_now() {
-            Ok(now) if (now.size, now.mtime, now.ctime) == (before.size, before.mtime, before.ctime) => return last,
+        match file.look_again() {
+            Ok(now) if now == before => return last,
             Ok(now) => before = now,
             Err(error) => return Outcome::Unreadable(error.to_string()),
         }

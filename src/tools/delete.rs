@@ -1,0 +1,32 @@
+//! `delete`.
+
+use control_api::{ToolError, WirePath, tools::DeleteArgs};
+
+use super::{Answer, errors, given, mutation, native::Call};
+
+/// Paths in one call.
+const PATHS_MAX: usize = 1_000;
+
+/// Answers the call.
+pub(super) fn run(call: &Call<'_>, args: &DeleteArgs) -> Result<Answer, ToolError> {
+    let named: &[WirePath] = match (&args.path, &args.paths) {
+        (Some(path), None) => std::slice::from_ref(path),
+        (None, Some(paths)) if (1..=PATHS_MAX).contains(&paths.len()) => paths,
+        (None, Some(paths)) => {
+            return Err(errors::invalid(format!("paths holds {}; give 1 to {PATHS_MAX}", paths.len())));
+        }
+        (Some(_), Some(_)) | (None, None) => return Err(errors::invalid("give either path or paths")),
+    };
+    if args.expected_hash.is_some() && named.len() > 1 {
+        return Err(errors::invalid("expected_hash goes with one path"));
+    }
+    let expect = given::expected(args.expected_hash.as_deref())?;
+    let targets = named
+        .iter()
+        .map(|path| Ok((given::path(call.view, path)?, expect.clone())))
+        .collect::<Result<Vec<_>, ToolError>>()?;
+    mutation::run(call, args, args.operation_id.as_deref(), args.dry_run, |request| {
+        let done = call.view.remove(request, &targets, args.recursive).map_err(errors::of)?;
+        mutation::told(call.view, request, &done)
+    })
+}

@@ -1,0 +1,208 @@
+//! Where a content comes from: a file as it is now, or one of the past. Read in one pass, between two looks that agree.
+
+use control_api::{ErrorCode, ToolError};
+
+use super::utf16::Utf16;
+use crate::{
+    text::{Encoding, LineEnd, detect},
+    tools::{
+        bounds::{Ended, Patience},
+        errors,
+        scan::{Part, Scan, Window},
+    },
+    types::{Hash, Hasher, ViewPath},
+    view::{Reading, View},
+};
+
+/// Read at once.
+const CHUNK: usize = 256 << 10;
+/// The first bytes, by which a content is judged.
+const HEAD: usize = 64 << 10;
+/// Hashes are taken of contents up to this size unless asked for.
+const HASH_MAX: u64 = 64 << 20;
+const TRIES: usize = 3;
+
+/// A content to read.
+pub(super) enum Source {
+    /// A file.
+    Live(Box<Reading>),
+    /// A content of the past, whole.
+    Past(ViewPath, Vec<u8>),
+}
+
+/// What one pass found.
+pub(super) struct Passed {
+    pub window: Window,
+    pub hash: Option<Hash>,
+    pub size: u64,
+    pub mtime: Option<String>,
+    pub encoding: Encoding,
+    /// The line end that most lines of the first bytes have.
+    pub line_end: LineEnd,
+}
+
+/// How to pass over a content.
+pub(super) struct Pass<'a> {
+    pub part: Part,
+    pub max: usize,
+    /// UTF-16 is decoded; else bytes stay what they are.
+    pub decode: bool,
+    /// The hash is wanted whatever the size.
+    pub hash: bool,
+    pub patience: Patience<'a>,
+}
+
+impl Source {
+    /// Opens a file, or fetches what it was.
+    pub fn open(view: &View, path: &ViewPath, at: Option<&crate::view::At>) -> Result<Source, ToolError> {
+        match at {
+            None => Ok(Source::Live(Box::new(view.open_path(path).map_err(errors::of)?))),
+            Some(at) => {
+                let (bytes, _) = view.past_bytes(path, at, HASH_MAX).map_err(errors::of)?;
+                Ok(Source::Past(path.clone(), bytes))
+            }
+        }
+    }
+
+    /// Its path, symlinks resolved.
+    pub fn path(&self) -> &ViewPath {
+        match self {
+            Source::Live(reading) => &reading.path,
+            Source::Past(path, _) => path,
+        }
+    }
+
+    /// The first bytes.
+    pub fn head(&self) -> Result<Vec<u8>, ToolError> {
+        let mut head = vec![0; HEAD];
+        let got = self.read_at(&mut head, 0)?;
+        head.truncate(got);
+        Ok(head)
+    }
+
+    /// Reads it through, or as far as is wanted.
+    pub fn pass(&self, pass: &Pass<'_>) -> Result<Passed, ToolError> {
+        for _ in 0..TRIES {
+            let before = self.look()?;
+            let passed = self.pass_once(pass, before.0)?;
+            let after = self.look()?;
+            if before == after {
+                return Ok(passed);
+            }
+        }
+        Err(ToolError::new(ErrorCode::HostError, "the file did not stand still while it was read; try again")
+            .on(errors::wire(self.path()))
+            .retryable())
+    }
+
+    fn pass_once(&self, pass: &Pass<'_>, size: u64) -> Result<Passed, ToolError> {
+        let head = self.head()?;
+        let encoding = detect(&head);
+        let decoded_as = match encoding {
+            Encoding::Utf16 { big_endian } if pass.decode => Some(big_endian),
+            Encoding::Utf16 { .. } | Encoding::Utf8 { .. } | Encoding::OtherText | Encoding::Binary => None,
+        };
+        let line_end = match decoded_as {
+            Some(big_endian) => LineEnd::of(&Utf16::new(big_endian).push(&head)),
+            None => LineEnd::of(&head),
+        };
+        let hashes = pass.hash || size <= HASH_MAX;
+        let mut hasher = Hasher::default();
+        let mut scan = Scan::new(pass.part, pass.max);
+        // Of a long file nothing is read but the bytes asked for.
+        let start = match pass.part {
+            Part::Bytes { offset, .. } if !hashes && decoded_as.is_none() => offset.min(size),
+            Part::Bytes { .. } | Part::Lines(..) => 0,
+        };
+        scan.skip_to(start);
+        let to_end = self.stream(pass, decoded_as, start, |raw, text| {
+            if hashes {
+                hasher.update(raw);
+            }
+            scan.push(text);
+            hashes || !scan.has_part()
+        })?;
+        let whole = to_end && start == 0;
+        let window = match scan.again().filter(|_| whole) {
+            Some(mut again) => {
+                self.stream(pass, decoded_as, 0, |_, text| {
+                    again.push(text);
+                    true
+                })?;
+                again.finish(true)
+            }
+            None => scan.finish(whole),
+        };
+        let mtime = match self {
+            Source::Live(reading) => Some(reading.attr_now().map_err(errors::of)?.mtime.rfc3339()),
+            Source::Past(..) => None,
+        };
+        let hash = (hashes && whole).then(|| hasher.finish());
+        Ok(Passed { window, hash, size, mtime, encoding, line_end })
+    }
+
+    /// All chunks from `offset` on, raw and as text, until `each` answers false; true if the end was reached.
+    fn stream(
+        &self,
+        pass: &Pass<'_>,
+        decoded_as: Option<bool>,
+        mut offset: u64,
+        mut each: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<bool, ToolError> {
+        let mut decoder = decoded_as.map(Utf16::new);
+        let mut buf = vec![0; CHUNK.min(usize::try_from(self.look()?.0).unwrap_or(CHUNK).saturating_add(1))];
+        loop {
+            match pass.patience.ended() {
+                None => {}
+                Some(Ended::Cancelled) => return Err(errors::cancelled()),
+                Some(Ended::Time) => {
+                    let text = "reading took too long; ask for a window near the beginning, or for bytes";
+                    return Err(ToolError::new(ErrorCode::Timeout, text).on(errors::wire(self.path())));
+                }
+            }
+            let got = self.read_at(&mut buf, offset)?;
+            let raw = &buf[..got];
+            offset += u64::try_from(got).unwrap_or(u64::MAX);
+            let is_last = got < buf.len();
+            let goes_on = match &mut decoder {
+                None => each(raw, raw),
+                Some(decoder) => {
+                    let mut text = decoder.push(raw);
+                    if is_last {
+                        text.extend(decoder.finish());
+                    }
+                    each(raw, &text)
+                }
+            };
+            if is_last {
+                return Ok(true);
+            }
+            if !goes_on {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, ToolError> {
+        match self {
+            Source::Live(reading) => reading.read_at(buf, offset).map_err(errors::of),
+            Source::Past(_, bytes) => {
+                let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                let take = rest.len().min(buf.len());
+                buf[..take].copy_from_slice(&rest[..take]);
+                Ok(take)
+            }
+        }
+    }
+
+    /// What would show that it changed: the size first.
+    fn look(&self) -> Result<(u64, [i64; 2]), ToolError> {
+        match self {
+            Source::Live(reading) => {
+                let attr = reading.attr_now().map_err(errors::of)?;
+                Ok((attr.size, [attr.mtime.as_nanos(), attr.ctime.as_nanos()]))
+            }
+            Source::Past(_, bytes) => Ok((u64::try_from(bytes.len()).unwrap_or(u64::MAX), [0, 0])),
+        }
+    }
+}

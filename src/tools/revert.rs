@@ -1,0 +1,174 @@
+//! `revert`: changes taken back, as one operation that can be taken back itself.
+
+use control_api::{
+    ToolError,
+    tools::{ConflictInfo, MutationResult, OnRevertConflict, RevertArgs, RevertResult},
+};
+use serde_json::json;
+
+use super::{Answer, errors, given, mutation, mutation::Mutation, native::Call, render};
+use crate::{
+    text,
+    types::{OpId, ViewPath},
+    view::{At, Conflict, OnConflict, Request, RevertTarget, View, ViewError},
+};
+
+/// Operations named in an answer.
+const OPERATIONS_MAX: usize = 1_000;
+/// Conflicts told, and those of them with diffs.
+const CONFLICTS_MAX: usize = 1_000;
+const DIFFS_MAX: usize = 20;
+/// Characters of each diff of a conflict.
+const DIFF_MAX: usize = 4_000;
+/// Bytes of a content that is compared.
+const CONTENT_MAX: u64 = 1 << 20;
+
+/// Answers the call.
+pub(super) fn run(call: &Call<'_>, args: &RevertArgs) -> Result<Answer, ToolError> {
+    let target = target(call.view, args)?;
+    let on_conflict = match args.on_conflict {
+        // A dry run shows the conflicts and what could be done beside them.
+        OnRevertConflict::Fail if args.dry_run => OnConflict::Skip,
+        OnRevertConflict::Fail => OnConflict::Fail,
+        OnRevertConflict::Skip => OnConflict::Skip,
+        OnRevertConflict::Merge => OnConflict::Merge,
+        OnRevertConflict::Force => OnConflict::Force,
+        OnRevertConflict::Aside => OnConflict::Aside,
+    };
+    mutation::run(call, args, args.operation_id.as_deref(), args.dry_run, |request| {
+        let token = args.confirm_token.as_deref();
+        let reverted = match call.view.revert(request, &target, on_conflict, token) {
+            Ok(reverted) => reverted,
+            Err(ViewError::RevertConflict(conflicts)) => {
+                return Err(refused(call.view, request, &target, conflicts));
+            }
+            Err(error) => return Err(errors::of(error)),
+        };
+        Ok(RevertResult {
+            reverted: reverted.operations.iter().take(OPERATIONS_MAX).map(|op| op.0).collect(),
+            conflicts: told(call.view, &reverted.conflicts, &reverted.operations),
+            confirm_token: reverted.confirm_token.clone(),
+            mutation: mutation::told(call.view, request, &reverted.done)?,
+        })
+    })
+}
+
+fn target(view: &View, args: &RevertArgs) -> Result<RevertTarget, ToolError> {
+    let by_actor = args.actor.is_some() || args.session.is_some();
+    let named =
+        [args.path.is_some(), args.operation.is_some(), by_actor, args.checkpoint.is_some(), args.time.is_some()];
+    if named.iter().filter(|is| **is).count() != 1 {
+        return Err(errors::invalid("give one of path, operation, actor or session, checkpoint, and time"));
+    }
+    if args.to.is_some() && args.path.is_none() {
+        return Err(errors::invalid("to goes with path"));
+    }
+    if args.since.is_some() && !by_actor {
+        return Err(errors::invalid("since goes with actor or session"));
+    }
+    if let Some(path) = &args.path {
+        let to = args.to.as_ref().map(given::moment).transpose()?;
+        return Ok(RevertTarget::Path { path: given::path(view, path)?, to });
+    }
+    if let Some(op) = args.operation {
+        return Ok(RevertTarget::Operation(OpId(op)));
+    }
+    if let Some(name) = &args.checkpoint {
+        return Ok(RevertTarget::To(At::Checkpoint(name.clone())));
+    }
+    if let Some(text) = &args.time {
+        return Ok(RevertTarget::To(At::Time(given::time("time", text)?)));
+    }
+    let mut actor = given::actor(args.actor.as_ref())?;
+    match (&actor.session, &args.session) {
+        (Some(one), Some(other)) if one != other => {
+            return Err(errors::invalid("session and actor name two sessions; give one"));
+        }
+        (_, Some(session)) => actor.session = Some(session.clone()),
+        (_, None) => {}
+    }
+    Ok(RevertTarget::Actor { actor, since: args.since.as_ref().map(given::moment).transpose()? })
+}
+
+/// The refusal, with both diffs of what stands in the way.
+fn refused(view: &View, request: &Request, target: &RevertTarget, conflicts: Vec<Conflict>) -> ToolError {
+    let look = Request { dry_run: true, ..request.clone() };
+    let operations = match target {
+        RevertTarget::Operation(op) => vec![*op],
+        RevertTarget::Path { .. } | RevertTarget::Actor { .. } | RevertTarget::To(_) => {
+            view.revert(&look, target, OnConflict::Skip, None).map(|reverted| reverted.operations).unwrap_or_default()
+        }
+    };
+    let list = told(view, &conflicts, &operations);
+    let error = errors::of(ViewError::RevertConflict(conflicts));
+    error.with(json!({ "conflicts": list }))
+}
+
+fn told(view: &View, conflicts: &[Conflict], operations: &[OpId]) -> Vec<ConflictInfo> {
+    let info = |(at, conflict): (usize, &Conflict)| {
+        let diffs = if at < DIFFS_MAX { diffs(view, &conflict.path, operations) } else { None };
+        let (reverted_diff, later_diff) = diffs.unzip();
+        ConflictInfo {
+            path: errors::wire(&conflict.path),
+            conflict: conflict.code.word().into(),
+            detail: conflict.detail.clone(),
+            reverted_diff,
+            later_diff,
+        }
+    };
+    conflicts.iter().take(CONFLICTS_MAX).enumerate().map(info).collect()
+}
+
+/// What the newest of the reverted operations that touched the path did to it, and what was done later. None where contents
+/// are not texts that are kept.
+fn diffs(view: &View, path: &ViewPath, operations: &[OpId]) -> Option<(String, String)> {
+    let (op, change) = operations.iter().take(OPERATIONS_MAX).find_map(|op| {
+        let operation = view.operation(*op).ok()?;
+        Some((*op, operation.changes.into_iter().rev().find(|change| change.path == *path)?))
+    })?;
+    let side = |after: bool| match if after { &change.after } else { &change.before } {
+        None => Some(Vec::new()),
+        Some(_) => view.bytes_of(op, &change, after, CONTENT_MAX).ok(),
+    };
+    let (before, after) = (side(false)?, side(true)?);
+    let now = match view.open_path(path) {
+        Ok(reading) => view.read_all(&reading, CONTENT_MAX).ok()?,
+        Err(ViewError::NotFound(_) | ViewError::NotADirectory(_)) => Vec::new(),
+        Err(_) => return None,
+    };
+    let (a, b) = (format!("a/{path}"), format!("b/{path}"));
+    let diff = |from: &[u8], to: &[u8]| text::unified(from, to, Some(&a), Some(&b), 3, DIFF_MAX).text;
+    Some((diff(&before, &after), diff(&after, &now)))
+}
+
+impl Mutation for RevertResult {
+    fn common(&mut self) -> &mut MutationResult {
+        &mut self.mutation
+    }
+
+    fn rendered(&self) -> String {
+        let mut text = match self.reverted.as_slice() {
+            [] => "nothing to take back".to_owned(),
+            [one] => format!("took back operation {one}"),
+            [first, .., last] => format!("took back {} operations, {last} to {first}", self.reverted.len()),
+        };
+        let paths = render::count(self.mutation.paths_total, "path", "paths");
+        text += &format!(": {paths} changed");
+        let only = MutationResult { paths_total: 1, ..self.mutation.clone() };
+        let mut text = mutation::line(&only, &text);
+        for touched in self.mutation.paths.iter().take(20) {
+            text += &format!("\n  {} {}", format!("{:?}", touched.change).to_lowercase(), touched.path);
+        }
+        for conflict in self.conflicts.iter().take(20) {
+            text += &format!("\nleft alone: {} ({}): {}", conflict.path, conflict.conflict, conflict.detail);
+        }
+        if let Some(token) = &self.confirm_token {
+            text += &format!("\n(to have it done, give confirm_token {token:?})");
+        }
+        text
+    }
+
+    fn recalled(mutation: MutationResult) -> Self {
+        RevertResult { mutation, ..RevertResult::default() }
+    }
+}
