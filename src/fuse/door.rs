@@ -9,10 +9,10 @@ use std::{
 };
 
 use fuser::{
-    AccessFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use parking_lot::{Condvar, Mutex};
 
@@ -423,7 +423,14 @@ impl Filesystem for Door {
         }
     }
 
-    fn readdirplus(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
         let listed = self.run(|view| {
             view.readdirplus(Ino(ino.0), offset, &mut |plus| {
                 // An entry without a node is listed, and looked up when somebody wants it.
@@ -498,8 +505,8 @@ impl Filesystem for Door {
         reply: ReplyCreate,
     ) {
         let exclusive = flags & libc::O_EXCL != 0;
-        let made =
-            self.run(|view| view.create(&caller(request), Ino(parent.0), &name(child)?, mode, access(flags), exclusive));
+        let made = self
+            .run(|view| view.create(&caller(request), Ino(parent.0), &name(child)?, mode, access(flags), exclusive));
         let (entry, opened) = match made {
             Ok(made) => made,
             Err(error) => return reply.error(error),

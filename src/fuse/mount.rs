@@ -179,7 +179,8 @@ fn own_mount(door: Door, options: &MountOptions, config: Config) -> Result<(Sess
     attributes.set(MountAttrFlags::MOUNT_ATTR_NODEV, !options.dev);
     attributes.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, options.noexec);
     attributes.set(MountAttrFlags::MOUNT_ATTR_RDONLY, options.read_only);
-    let tree = rustix::mount::fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).map_err(system("fsmount"))?;
+    let tree =
+        rustix::mount::fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).map_err(system("fsmount"))?;
     let acl = config.acl;
     let session = Session::from_fd(door, device, acl, config)
         .map_err(|source| MountError::System { what: "greeting the kernel", source })?;

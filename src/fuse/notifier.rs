@@ -59,7 +59,9 @@ impl KernelNotify {
         threads.extend(std::thread::Builder::new().name("notifier".into()).spawn(move || run(&tell, &notifier)).ok());
         if let Some(stdin) = stdin {
             let feed = Arc::clone(&shared);
-            threads.extend(std::thread::Builder::new().name("nudges".into()).spawn(move || feed_nudger(&feed, stdin)).ok());
+            threads.extend(
+                std::thread::Builder::new().name("nudges".into()).spawn(move || feed_nudger(&feed, stdin)).ok(),
+            );
         }
         Arc::new(KernelNotify { shared, threads: Mutex::new(threads), nudger: Mutex::new(nudger) })
     }
@@ -70,7 +72,8 @@ impl KernelNotify {
         self.shared.changed.notify_all();
         self.shared.nudges.lock().1 = true;
         self.shared.nudged.notify_all();
-        if let Some(mut child) = self.nudger.lock().take() {
+        let nudger = self.nudger.lock().take();
+        if let Some(mut child) = nudger {
             // It may be waiting for an answer of the mount that will not come.
             let ended = child.kill().and_then(|()| child.wait());
             if let Err(error) = ended {

@@ -46,7 +46,8 @@ pub(super) fn detach(mountpoint: &Path) -> io::Result<()> {
     match rustix::mount::unmount(mountpoint, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
         Err(Errno::PERM) => {
-            let done = std::process::Command::new("fusermount3").args(["-u", "-z", "-q", "--"]).arg(mountpoint).status()?;
+            let done =
+                std::process::Command::new("fusermount3").args(["-u", "-z", "-q", "--"]).arg(mountpoint).status()?;
             if done.success() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
         }
         Err(error) => Err(error.into()),

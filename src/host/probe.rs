@@ -33,12 +33,12 @@ pub fn process_file(pid: u32, name: &str) -> Result<Vec<u8>> {
         .map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
 }
 
-/// May the thread, as the user it acts as, do this with the inode behind a descriptor? The host's ACLs decide.
+/// May the thread, as the user it acts as, do this with a directory? The host's ACLs decide.
 ///
 /// # Errors
 /// EACCES; the host's.
-pub fn access(fd: BorrowedFd<'_>, access: Access) -> Result<()> {
-    rustix::fs::accessat(fd, c"", access, AtFlags::EACCESS | AtFlags::EMPTY_PATH)
+pub fn access(dir: BorrowedFd<'_>, access: Access) -> Result<()> {
+    rustix::fs::accessat(dir, c".", access, AtFlags::EACCESS)
 }
 
 /// Does FICLONE work in this directory? Tried with two nameless files.
