@@ -38,6 +38,7 @@ mod storer;
 mod walk;
 mod xattr;
 
+pub use actors::command_of;
 pub use attr::{Entry, NodeAttr, SetAttr};
 pub use batch::{Done, Expect, NewContent, Request, Rewrite, Side, Touched, WriteFile};
 pub use content::Reading;

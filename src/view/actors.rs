@@ -54,6 +54,11 @@ impl Actors {
     }
 }
 
+/// The command line of a process, for those who come by the socket.
+pub fn command_of(pid: u32) -> Option<String> {
+    read_command(pid)
+}
+
 /// `/proc/<pid>/cmdline` with spaces between the arguments; the thread's name for a kernel thread.
 fn read_command(pid: u32) -> Option<String> {
     let raw = crate::host::process_file(pid, "cmdline").ok()?;
