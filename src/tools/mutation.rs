@@ -116,7 +116,7 @@ pub(super) fn told(view: &View, request: &Request, done: &Done) -> Result<Mutati
     for (at, touched) in done.paths.iter().take(PATHS_MAX).enumerate() {
         paths.push(touched_path(view, done, touched, at < VERSIONS_MAX)?);
     }
-    let (diff, diff_truncated) = diff_of(&done.paths);
+    let (diff, diff_truncated) = diff_of(view, &done.paths);
     Ok(MutationResult {
         operation: done.op.map(|op| op.0),
         replayed: false,
@@ -192,7 +192,7 @@ pub(super) fn word(kind: ChangeKind) -> ChangeWord {
 }
 
 /// One diff of all texts, and whether it is less than all.
-fn diff_of(paths: &[Touched]) -> (String, bool) {
+fn diff_of(view: &View, paths: &[Touched]) -> (String, bool) {
     let (mut diff, mut cut, mut left) = (String::new(), false, CHARS_MAX);
     for touched in paths {
         let is_file = |side: &Option<Side>| side.as_ref().is_none_or(|side| side.kind == Kind::File);
@@ -201,7 +201,11 @@ fn diff_of(paths: &[Touched]) -> (String, bool) {
         }
         let bytes = |side: &Option<Side>| match side {
             None => Some(Vec::new()),
-            Some(side) => side.bytes.as_ref().map(|bytes| bytes.as_ref().clone()),
+            Some(side) => match (&side.bytes, &side.hash) {
+                (Some(bytes), _) => Some(bytes.as_ref().clone()),
+                (None, Some(hash)) => view.kept(hash),
+                (None, None) => None,
+            },
         };
         let (Some(before), Some(after)) = (bytes(&touched.before), bytes(&touched.after)) else {
             cut = true;

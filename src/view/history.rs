@@ -341,6 +341,11 @@ impl View {
         }
     }
 
+    /// A content that the store keeps whole; none if it does not.
+    pub fn kept(&self, hash: &Hash) -> Option<Vec<u8>> {
+        self.core.store.read_all(&Content::Blob(*hash), super::core::WHOLE_COPY_MAX).ok()
+    }
+
     /// Names this moment.
     ///
     /// # Errors

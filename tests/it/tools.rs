@@ -1,0 +1,12 @@
+//! The tools as a client calls them, on a view over a real directory, without a mount or a socket.
+
+mod bounds;
+mod changing;
+mod editing;
+mod hidden;
+mod listing;
+mod past;
+mod reading;
+mod room;
+mod searching;
+mod table;
