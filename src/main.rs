@@ -1,2 +1,5 @@
 //! The `wardfs` command.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    wardfs::cli::main()
+}

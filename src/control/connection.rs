@@ -47,13 +47,7 @@ pub(super) async fn serve(stream: UnixStream, served: Served) {
     }
     let mut input = BufReader::with_capacity(64 << 10, input);
     let (answers, mut waiting) = mpsc::channel::<Vec<u8>>(ANSWERS_MAX);
-    let first = loop {
-        let message = match read_message(&mut input, &served, &answers, &mut waiting, &mut output).await {
-            Some(message) => message,
-            None => return,
-        };
-        break message;
-    };
+    let Some(first) = read_message(&mut input, &served, &answers, &mut waiting, &mut output).await else { return };
     if is_mcp(&first) {
         mcp::serve(first, input, output, served, peer).await;
         return;
