@@ -19,7 +19,7 @@ pub(super) fn view(which: &Which, near: Option<&Path>) -> Result<Client, Failure
     Ok(Client::connect(&socket)?)
 }
 
-fn socket(which: &Which, near: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(super) fn socket(which: &Which, near: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(socket) = &which.socket {
         return Ok(socket.clone());
     }

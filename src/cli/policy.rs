@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use control_api::Client;
 use serde_json::json;
 
-use super::{Failure, Outcome, output};
+use super::{Failure, Outcome, Which, find, output};
 use crate::{
     config::{Config, PolicyConfig, ViewConfig, apply_options, load_config, load_policy},
     policy::{List, Policy},
@@ -26,9 +27,8 @@ enum PolicyCommand {
         path: String,
         #[command(flatten)]
         from: From,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        which: Which,
     },
     /// Check a config or a policy file
     Check {
@@ -83,13 +83,33 @@ fn compile(name: &str, policy: &PolicyConfig, read_only: bool) -> Result<Policy,
 
 pub(super) fn policy(args: &PolicyArgs) -> Outcome {
     match &args.command {
-        PolicyCommand::Explain { path, from, json } => explain(path, from, *json),
+        PolicyCommand::Explain { path, from, which } => explain(path, from, which),
         PolicyCommand::Check { file, from } => check(file.as_ref(), from),
     }
 }
 
-fn explain(path: &str, from: &From, as_json: bool) -> Outcome {
-    let views = from.views()?;
+/// The policy of the view that is meant, as its daemon has it.
+fn running(which: &Which) -> Result<ViewConfig, Failure> {
+    let socket = find::socket(which, None)?;
+    let daemon = crate::run::known()?.into_iter().find(|daemon| daemon.views.iter().any(|view| view.socket == socket));
+    let daemon = daemon.ok_or_else(|| Failure::new(format!("{}: no daemon of this user has it", socket.display())))?;
+    let mut client = Client::connect(&daemon.admin_socket)?;
+    let config = client.request("config", &json!({"socket": socket}))?;
+    serde_json::from_value(config).map_err(|error| Failure::new(format!("the daemon's answer: {error}")))
+}
+
+fn explain(path: &str, from: &From, which: &Which) -> Outcome {
+    let as_json = which.json;
+    // A policy that is named is explained; else that of the view at hand; else the default.
+    let named = from.config.is_some() || from.policy.is_some() || !from.options.is_empty();
+    let views = match named.then(|| from.views()) {
+        Some(views) => views?,
+        None => match running(which) {
+            Ok(view) => vec![view],
+            Err(_) if which.socket.is_none() => from.views()?,
+            Err(error) => return Err(error),
+        },
+    };
     let view = match views.as_slice() {
         [only] => only,
         [] => return Err(Failure::new("there is no such view")),

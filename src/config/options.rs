@@ -10,8 +10,8 @@ use super::{Config, ConfigError, PatternConfig};
 pub struct MountFlags {
     /// `ro`.
     pub read_only: bool,
-    /// Not `allow_other`.
-    pub only_owner: bool,
+    /// `allow_other`.
+    pub allow_other: bool,
     /// `suid`.
     pub suid: bool,
     /// `dev`.
@@ -65,8 +65,8 @@ pub fn apply_options(config: &mut Config, options: &[String]) -> Result<(), Conf
                     match key {
                         "ro" => flags.read_only = true,
                         "rw" => flags.read_only = false,
-                        "allow_other" => flags.only_owner = false,
-                        "noallow_other" => flags.only_owner = true,
+                        "allow_other" => flags.allow_other = true,
+                        "noallow_other" => flags.allow_other = false,
                         "suid" => flags.suid = true,
                         "nosuid" => flags.suid = false,
                         "dev" => flags.dev = true,

@@ -413,7 +413,12 @@ impl Filesystem for Door {
 
     fn readdir(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let listed = self.run(|view| {
-            view.readdir(Ino(ino.0), offset, &mut |item| {
+            for dot in dots(view, Ino(ino.0), offset)? {
+                if reply.add(INodeNo(dot.node.ino.0), dot.next, FileType::Directory, OsStr::new(dot.name)) {
+                    return Ok(());
+                }
+            }
+            view.readdir(Ino(ino.0), past_dots(offset), &mut |item| {
                 !reply.add(INodeNo(item.ino), item.next, file_type(item.kind), item.name.as_os_str())
             })
         });
@@ -432,7 +437,14 @@ impl Filesystem for Door {
         mut reply: ReplyDirectoryPlus,
     ) {
         let listed = self.run(|view| {
-            view.readdirplus(Ino(ino.0), offset, &mut |plus| {
+            // The kernel takes no reference for these two.
+            for dot in dots(view, Ino(ino.0), offset)? {
+                let attr = file_attr(&dot.node);
+                if reply.add(attr.ino, dot.next, OsStr::new(dot.name), &self.ttl, &attr, Generation(0)) {
+                    return Ok(());
+                }
+            }
+            view.readdirplus(Ino(ino.0), past_dots(offset), &mut |plus| {
                 // An entry without a node is listed, and looked up when somebody wants it.
                 let Some(entry) = &plus.entry else { return true };
                 let attr = file_attr(&entry.node);
@@ -587,6 +599,32 @@ impl Filesystem for Door {
             Err(error) => reply.error(error),
         }
     }
+}
+
+/// Where a listing goes on after `.` and after `..`: no host gives such cookies.
+const AFTER_DOT: u64 = 0x7fff_ffd0_7d07_0001;
+const AFTER_DOTS: u64 = 0x7fff_ffd0_7d07_0002;
+
+struct Dot {
+    name: &'static str,
+    node: NodeAttr,
+    next: u64,
+}
+
+/// `.` and `..`, as far as they come at or after an offset.
+fn dots(view: &View, ino: Ino, offset: u64) -> Result<Vec<Dot>, ViewError> {
+    let mut dots = Vec::new();
+    if offset == 0 {
+        dots.push(Dot { name: ".", node: view.getattr(ino, None)?, next: AFTER_DOT });
+    }
+    if offset == 0 || offset == AFTER_DOT {
+        dots.push(Dot { name: "..", node: view.getattr(view.parent(ino)?, None)?, next: AFTER_DOTS });
+    }
+    Ok(dots)
+}
+
+fn past_dots(offset: u64) -> u64 {
+    if offset == AFTER_DOT || offset == AFTER_DOTS { 0 } else { offset }
 }
 
 /// What stands for "nothing there".

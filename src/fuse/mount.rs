@@ -44,7 +44,7 @@ impl Default for MountOptions {
         MountOptions {
             source: "wardfs".into(),
             read_only: false,
-            allow_other: true,
+            allow_other: false,
             suid: false,
             dev: false,
             noexec: false,
@@ -106,7 +106,8 @@ pub fn mount(view: &Arc<View>, mountpoint: &Path, options: &MountOptions) -> Res
     let door = Door::new(Arc::clone(view), options.ttl, privileged, Arc::clone(&ended));
     let mut config = Config::default();
     config.n_threads = Some(std::thread::available_parallelism().map_or(2, usize::from).max(2) + 2);
-    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    // The kernel itself keeps others out, unless allow_other lets them in.
+    config.acl = if options.allow_other || privileged { SessionACL::All } else { SessionACL::Owner };
     let (session, place) = if privileged {
         let (session, tree) = own_mount(door, options, config)?;
         (session, Some(tree))

@@ -13,7 +13,7 @@ use rustix::{
 /// # Errors
 /// The mount is dead and could not be detached, or is not ours.
 pub fn clear_stale(mountpoint: &Path) -> io::Result<bool> {
-    match rustix::fs::statx(CWD, mountpoint, AtFlags::empty(), StatxFlags::TYPE) {
+    match rustix::fs::statx(CWD, mountpoint, AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS) {
         Err(Errno::NOTCONN | Errno::CONNABORTED) => {}
         Ok(_) | Err(_) => return Ok(false),
     }

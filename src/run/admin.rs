@@ -39,6 +39,11 @@ impl Admin for Human {
                 self.0.remove(&name).map_err(failed)?;
                 Ok(json!({}))
             }
+            "config" => {
+                let socket: PathBuf = field(params, "socket")?;
+                let config = self.0.config(&socket).map_err(failed)?;
+                serde_json::to_value(config).map_err(|error| AdminError(error.to_string()))
+            }
             "reload" => self.0.reload().map(|()| json!({})).map_err(failed),
             other => Err(AdminError(format!("no command {other:?}"))),
         }

@@ -24,7 +24,7 @@ use super::{
     registry::{self, Known, KnownView},
 };
 use crate::{
-    config::{PolicyFile, ViewConfig, load_config, load_policy},
+    config::{PatternConfig, PolicyFile, ViewConfig, load_config, load_policy},
     control::{self, Limits, Server},
     fuse::{self, Mount, MountOptions},
     policy::Policy,
@@ -256,10 +256,13 @@ impl Daemon {
         let listener = listen(&socket)?;
         view.set_socket(socket.clone());
         let features = config.policy.features.iter();
+        let writable = !config.mount.read_only && config.sources.iter().any(|source| !source.read_only);
         let settings = ToolSettings {
             features: AccessGroup::ALL
                 .into_iter()
                 .filter(|group| features.clone().any(|f| f == group.word()))
+                // What cannot work is not offered.
+                .filter(|group| *group != AccessGroup::Write || writable)
                 .collect(),
             require_hash: config.policy.require_hash,
             profile: config.tools.clone(),
@@ -273,7 +276,7 @@ impl Daemon {
                 let options = MountOptions {
                     source: config.sources.first().map_or_else(|| "wardfs".into(), |s| s.path.display().to_string()),
                     read_only: config.mount.read_only,
-                    allow_other: rustix::process::geteuid().is_root() && !config.mount.only_owner,
+                    allow_other: config.mount.allow_other,
                     suid: config.mount.suid,
                     dev: config.mount.dev,
                     noexec: config.mount.noexec,
@@ -391,6 +394,13 @@ impl Daemon {
         }))
     }
 
+    /// How the view with a control socket is configured.
+    pub fn config(&self, socket: &Path) -> Result<ViewConfig> {
+        let views = self.views.lock();
+        let found = views.values().find(|serving| serving.socket == socket).map(|serving| serving.config.clone());
+        found.ok_or_else(|| RunError::on(socket.display(), "is not a socket of this daemon"))
+    }
+
     /// Takes away the view that is mounted somewhere.
     pub fn unmount(&self, mountpoint: &Path) -> Result<()> {
         let name = {
@@ -483,8 +493,32 @@ impl Daemon {
     }
 }
 
+/// The policy of a view; the file it came from is not part of what the view shows.
 fn compile(config: &ViewConfig) -> Result<Policy> {
-    Policy::compile(&config.policy.spec(config.mount.read_only)).map_err(|e| RunError(e.to_string()))
+    let mut policy = config.policy.clone();
+    let file = config.policy_file.as_ref().map(|file| match file {
+        PolicyFile::Config(path) | PolicyFile::Policy(path) => path,
+    });
+    if let Some(file) = file.and_then(|file| std::fs::canonicalize(file).ok()) {
+        for source in &config.sources {
+            let Ok(below) = file.strip_prefix(&source.path) else { continue };
+            let below = if config.sources.len() > 1 { Path::new(&source.name).join(below) } else { below.to_owned() };
+            policy.deny.push(PatternConfig { text: literal(&below), origin: "the policy's own file".into() });
+        }
+    }
+    Policy::compile(&policy.spec(config.mount.read_only)).map_err(|e| RunError(e.to_string()))
+}
+
+/// A pattern that means one path and nothing else.
+fn literal(path: &Path) -> String {
+    let mut pattern = String::from("/");
+    for c in path.to_string_lossy().chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern
 }
 
 fn close(mut serving: Serving) -> Result<()> {

@@ -62,7 +62,12 @@ pub fn runtime_dir() -> Result<PathBuf> {
 /// The start of a process; none if there is none.
 pub(super) fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    // A process that ended and that nobody waited for is still listed.
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
 }
 
 /// The daemons that run. Files of dead ones, and their sockets, are removed.

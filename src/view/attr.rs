@@ -83,6 +83,9 @@ impl View {
         let _tree = self.core.tree.read();
         self.writable(&node)?;
         let mut state = node.file.state.lock();
+        if fh.is_none() && node.file.was_replaced() {
+            return Err(host::Errno::STALE.into());
+        }
         let state = &mut *state;
         let attr = node.file.host.attr()?;
         if set.size.is_some() && attr.kind != Kind::File {

@@ -156,6 +156,9 @@ impl View {
                 || (step.change.kind == ChangeKind::Write && step.change.before.as_ref().is_some_and(|s| s.nlink <= 1));
             if gone {
                 old.file.lost_name(&dir.node.file, &name);
+                if step.change.kind == ChangeKind::Write {
+                    old.file.set_replaced();
+                }
                 self.with_state(&old.file, held, |state| {
                     let aside = matches!(step.change.before.as_ref().map(|s| &s.content), Some(Content::Aside(_)));
                     if aside && step.change.before.as_ref().is_some_and(|s| s.nlink <= 1) {

@@ -6,7 +6,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Weak,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicI64, AtomicU32, Ordering},
     },
 };
 
@@ -15,7 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use super::{Result, View, actors::Actors, file::FileTable, finisher::Finisher, storer::Storer};
 use crate::{
     host::{self, Fs, HostRef},
-    types::EntryName,
+    types::{EntryName, Timestamp},
     versions::Store,
 };
 
@@ -33,6 +33,8 @@ pub struct Core {
     pub(crate) actors: Actors,
     pub(crate) storer: Storer,
     pub(crate) finisher: Finisher,
+    /// When an open last found its file replaced, in nanoseconds.
+    stale: AtomicI64,
     filesystems: Mutex<Vec<Arc<Fs>>>,
     views: Mutex<Vec<Weak<View>>>,
     next_view: AtomicU32,
@@ -48,6 +50,7 @@ impl Core {
             files: FileTable::default(),
             tree: RwLock::new(()),
             actors: Actors::default(),
+            stale: AtomicI64::new(0),
             filesystems: Mutex::new(Vec::new()),
             views: Mutex::new(Vec::new()),
             next_view: AtomicU32::new(1),
@@ -71,6 +74,16 @@ impl Core {
     pub fn shutdown(&self) {
         self.storer.stop();
         self.finisher.stop();
+    }
+
+    /// An open found its file replaced by a tool, and will look the name up once more.
+    pub(super) fn note_stale(&self) {
+        self.stale.store(Timestamp::now().as_nanos(), Ordering::Relaxed);
+    }
+
+    /// That happened within the last 20 ms.
+    pub(super) fn lately_stale(&self) -> bool {
+        Timestamp::now().as_nanos() - self.stale.load(Ordering::Relaxed) < 20_000_000
     }
 
     pub(super) fn next_view(&self) -> u32 {

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Weak,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -28,6 +28,8 @@ pub(crate) struct File {
     pub nodes: Mutex<Vec<(u32, Class, Weak<Node>)>>,
     /// Our own links to it in `aside/`, not shown in its link count.
     aside_links: AtomicU32,
+    /// A tool put another inode in its place: who still knows this one must look the name up again.
+    replaced: AtomicBool,
     table: Weak<Shards>,
 }
 
@@ -92,6 +94,7 @@ impl FileTable {
             state: Mutex::default(),
             nodes: Mutex::default(),
             aside_links: AtomicU32::new(0),
+            replaced: AtomicBool::new(false),
             table: Arc::downgrade(&self.files),
         });
         files.insert(key, Arc::downgrade(&file));
@@ -119,6 +122,16 @@ impl File {
     /// Its hard links, without our own.
     pub fn links(&self, attr: &Attr) -> u32 {
         attr.nlink.saturating_sub(self.aside_links.load(Ordering::Relaxed))
+    }
+
+    /// A tool put another inode in its place.
+    pub fn was_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Relaxed)
+    }
+
+    /// A tool is putting another inode in its place.
+    pub fn set_replaced(&self) {
+        self.replaced.store(true, Ordering::Relaxed);
     }
 
     /// One of its links is ours, in `aside/`.

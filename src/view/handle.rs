@@ -138,6 +138,11 @@ impl View {
             }
         }
         self.visible(&node)?;
+        if node.file.was_replaced() {
+            // The kernel walks the path once more, and finds the new inode.
+            self.core.note_stale();
+            return Err(Errno::STALE.into());
+        }
         if !access.write && !access.truncate {
             let backing = node.file.host.path_fd()?;
             if self.passes() {
@@ -155,6 +160,10 @@ impl View {
         let fd = node.file.host.open(access.flags())?;
         let fh = self.handles.reserve();
         let mut state = node.file.state.lock();
+        if node.file.was_replaced() {
+            self.core.note_stale();
+            return Err(Errno::STALE.into());
+        }
         let state = &mut *state;
         let mode = if self.is_nudger(caller) {
             self.mode_of(&node, None)
@@ -177,7 +186,10 @@ impl View {
     ) -> Result<OpenMode> {
         let attr = node.file.host.attr()?;
         let reflink = self.recording_place(node).is_some_and(|place| place.source.reflink);
-        let seen = self.passes() && attr.size > WHOLE_COPY_MAX && !reflink && !node.class.unversioned;
+        let large = attr.size > WHOLE_COPY_MAX && !reflink && !node.class.unversioned;
+        // What goes past us loses its setuid bits at the first write, which root's own writes must not.
+        let keeps_suid = caller.uid == 0 && attr.mode & 0o6000 != 0;
+        let seen = self.passes() && (large || keeps_suid);
         let mode = self.mode_of(node, Some(seen));
         let keep_now = access.truncate || mode == OpenMode::Passthrough;
         self.begin(node, state, fh, self.actor(caller), keep_now)?;
@@ -352,6 +364,17 @@ impl View {
             handle.node.file.host.unpin();
         }
         ended
+    }
+
+    /// Records what every open handle wrote so far, so that a question to the past or a revert sees it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn seal_open(&self) -> Result<()> {
+        for fh in self.handles.all() {
+            self.flush(fh)?;
+        }
+        Ok(())
     }
 
     /// Seals and closes every open handle, at the end of a view.

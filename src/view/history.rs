@@ -351,6 +351,9 @@ impl View {
     /// # Errors
     /// The store's.
     pub fn checkpoint(&self, name: &str, note: Option<&str>, actor: &Actor) -> Result<Checkpoint> {
+        for view in self.core.views() {
+            view.seal_open()?;
+        }
         Ok(self.core.store.checkpoint(name, note, actor)?)
     }
 }

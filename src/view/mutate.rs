@@ -23,6 +23,8 @@ use crate::{
 const WRITER_WAIT: Duration = Duration::from_secs(2);
 /// How often it looks again meanwhile.
 const WRITER_POLL: Duration = Duration::from_millis(10);
+/// How long a mutation lets a shell go first that found its file replaced.
+const STALE_PAUSE: Duration = Duration::from_millis(5);
 /// How often a mutation starts over because names moved between two looks.
 const RACES_MAX: usize = 100;
 
@@ -61,6 +63,10 @@ impl View {
     pub(crate) fn guarded(&self, mut attempt: impl FnMut() -> Result<(Done, Vec<Told>)>) -> Result<Done> {
         let deadline = Instant::now() + WRITER_WAIT;
         let mut races = 0;
+        if self.core.lately_stale() {
+            // A shell lost its way to a file that tools keep replacing; it gets a moment to open the new one.
+            std::thread::sleep(STALE_PAUSE);
+        }
         loop {
             match attempt() {
                 Ok((done, told)) => {
@@ -112,9 +118,7 @@ impl View {
         match self.find_locked(path, Follow::No) {
             Ok(found) if found.attr.kind == Kind::Symlink => match self.find_locked(path, Follow::Yes) {
                 Ok(found) => Ok(Target::Existing(found)),
-                Err(ViewError::NotFound(_)) => Err(ViewError::InvalidArgument(format!(
-                    "{path} is a symbolic link to something that does not exist; write to its target, or delete the link first"
-                ))),
+                // Whether it is missing or hidden is not told; nothing is made through a link.
                 Err(error) => Err(error),
             },
             Ok(found) => Ok(Target::Existing(found)),
@@ -206,6 +210,9 @@ impl View {
         path: &ViewPath,
         dir: Option<&Found>,
     ) -> Result<()> {
+        if matches!(write.content, NewContent::Rewritten { or_empty: false, .. }) {
+            return Err(ViewError::NotFound(path.clone()));
+        }
         let class = self.may_create(path, false)?;
         self.check_expected(path, &write.expect, None, false)?;
         let bytes = match &write.content {
@@ -259,8 +266,11 @@ impl View {
 
     fn plan_dir(&self, request: &Request, plan: &mut Plan, path: &ViewPath, above: Option<&Found>) -> Result<()> {
         let class = self.may_create(path, true)?;
-        if self.find_locked(path, Follow::No).is_ok() {
-            return Err(ViewError::AlreadyExists(path.clone()));
+        match self.find_locked(path, Follow::No) {
+            // A link to something missing, hidden or outside: nothing is made through it.
+            Ok(found) if found.attr.kind == Kind::Symlink => return Err(ViewError::NotFound(path.clone())),
+            Ok(_) => return Err(ViewError::AlreadyExists(path.clone())),
+            Err(_) => {}
         }
         let place = self.place_of(path, class.unversioned).ok_or_else(|| ViewError::ReadOnly(path.clone()))?;
         let (owner, mode) = match above {

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     text::{Merged, merge},
     types::{EntryName, Kind, NodeId, ViewPath},
-    versions::{ChangeKind, Content, NodeKey, State},
+    versions::{ChangeKind, Content, HistoryQuery, NodeKey, State},
 };
 
 /// A revert on its way to a plan. The tree lock is held for writing.
@@ -352,8 +352,18 @@ impl<'a> Restore<'a> {
     /// Does an inode still stand somewhere, by the log and by the host? (One in `aside/` does not.)
     fn lives(&self, path: &ViewPath, key: &Option<NodeKey>) -> Result<bool> {
         let (Some(key), Some((source, _))) = (key, self.view.locate(path)) else { return Ok(false) };
-        let known = self.view.core.store.head(key)?;
-        Ok(source.lives(key) && matches!(known, Some((_, Some(_))) | None))
+        if !source.lives(key) {
+            return Ok(false);
+        }
+        let Some((node, _)) = self.view.core.store.head(key)? else { return Ok(true) };
+        let query = HistoryQuery { node: Some(node), limit: 1, ..HistoryQuery::default() };
+        let last = self.view.core.store.history(&query)?.operations.into_iter().next();
+        let last = last.and_then(|operation| operation.changes.into_iter().rev().find(|change| change.node == node));
+        // Its last name went: what still exists of it is ours, in `aside/`.
+        let gone = last.is_some_and(|change| {
+            change.kind == ChangeKind::Remove && change.before.is_none_or(|before| before.nlink <= 1)
+        });
+        Ok(!gone)
     }
 
     /// What will stand at a path when moves and removals are done, before anything is put there.

@@ -11,8 +11,11 @@ use crate::{
     versions::{ActorFilter, Bound, ChangeKind, Content, State},
 };
 
-/// A revert that removes more paths than this wants the token of its dry run.
+/// A dry run that would remove more paths than this gives a token for exactly that plan.
 const REMOVES_UNASKED: usize = 100;
+
+/// Steps of one save are no further apart than this.
+const SAVE_GAP_NANOS: i64 = 1_000_000_000;
 
 /// What to take back.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,6 +89,9 @@ impl View {
         on_conflict: OnConflict,
         confirm_token: Option<&str>,
     ) -> Result<Reverted> {
+        for view in self.core.views() {
+            view.seal_open()?;
+        }
         self.core.storer.drain();
         let mut request = request.clone();
         request.actor.channel = Channel::Revert;
@@ -117,7 +123,8 @@ impl View {
                 plan.steps.iter().map(|step| format!("{:?} {:?}\n", step.change.kind, step.change.path)).collect();
             let token = Hash::of(summary.as_bytes()).hex()[..16].to_owned();
             reverted.confirm_token = (removes > REMOVES_UNASKED).then(|| token.clone());
-            if removes > REMOVES_UNASKED && !request.dry_run && confirm_token != Some(token.as_str()) {
+            // A token that was given must be that of this very plan: the tree may have moved on since the dry run.
+            if !request.dry_run && confirm_token.is_some_and(|given| given != token) {
                 return Err(ViewError::ConfirmationNeeded { removes, token });
             }
             if request.dry_run || plan.steps.is_empty() {
@@ -194,11 +201,25 @@ impl View {
         if now.attr.kind == Kind::Dir {
             return Ok(before(newest.op));
         }
+        // One save may be several steps: a name moved away, another made, its mode set. They follow each other closely.
+        let mut last = newest.time;
+        let mut metadata = None;
         for operation in &operations {
+            let close = last.as_nanos() - operation.time.as_nanos() < SAVE_GAP_NANOS;
+            if metadata.is_some() && !close {
+                break;
+            }
+            last = operation.time;
             match self.past_locked(path, before(operation.op))? {
                 Past::Absent | Past::Now(_) => {}
+                Past::Was(state) if self.is_as(&state, None, &now)? => {
+                    metadata.get_or_insert(before(operation.op));
+                }
                 Past::Was(_) => return Ok(before(operation.op)),
             }
+        }
+        if let Some(metadata) = metadata {
+            return Ok(metadata);
         }
         // It was never there before: it is taken back to nothing.
         Ok(operations.last().map_or(before(newest.op), |oldest| before(oldest.op)))

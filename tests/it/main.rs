@@ -1,4 +1,14 @@
 //! The rings of tests that look at wardfs from outside.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod cli;
+mod coherence;
+mod crash;
+mod differential;
+mod harness;
 mod model;
+mod policy;
+mod recording;
+mod semantics;
 mod tools;

@@ -95,7 +95,7 @@ fn check(acts: &[Act], back: &[prop::sample::Index]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_revert_to_any_moment_gives_the_tree_of_that_moment(

@@ -1,0 +1,7 @@
+//! Tools and shells see one file system, at once, and do not overwrite each other.
+
+mod beside;
+mod conflicts;
+mod parallel;
+mod sight;
+mod watch;

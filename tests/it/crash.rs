@@ -1,0 +1,3 @@
+//! `kill -9` at any moment: what was answered is there, and recorded.
+
+mod kill;

@@ -1,0 +1,85 @@
+//! What is removed comes back with everything: bytes, modes, owners, links, names, attributes.
+
+use serde_json::json;
+
+use super::{back_to, point};
+use crate::harness::{Mounted, Times, Tree, sh};
+
+/// A tree with one of everything.
+fn mixed() -> Option<Mounted> {
+    let mount = Mounted::new()?;
+    let script = "mkdir -p t/src/deep/er t/empty; cd t
+        for i in $(seq 50); do echo \"content $i\" > src/f$i; done
+        head -c 300000 /dev/urandom > big; truncate -s 1M sparse; printf x | dd of=sparse bs=1 seek=500000 conv=notrunc status=none
+        chmod 600 src/f1; chmod 4755 src/f2; chown 1000:2000 src/f3; chmod 1777 empty; chmod 750 src/deep
+        ln src/f4 src/deep/hard; ln src/f4 hard2; ln -s src/f5 soft; ln -s /nowhere dangling; ln -s ../src src/deep/up
+        mkfifo pipe; setfattr -n user.tag -v value src/f6; setfattr -n user.dir -v d src
+        printf n > \"$(printf 'na\\377me')\"; printf n > \"$(printf 'new\\nline')\"; : > -rf
+        touch -d '1999-01-02 03:04:05.123456789 UTC' src/f7; touch -h -d @5 soft";
+    sh(mount.source(), script).ok();
+    Some(mount)
+}
+
+#[test]
+fn one_revert_brings_a_whole_tree_back() {
+    let Some(mount) = mixed() else { return };
+    let before = Tree::of(mount.path(), Times::Compare);
+    assert!(before.len() > 65);
+    let mut client = mount.client();
+    point(&mut client, "before");
+    sh(mount.path(), "rm -rf t").ok();
+    assert!(!mount.beside("t").exists());
+    back_to(&mut client, "before");
+    Tree::of(mount.path(), Times::Compare).same(&before, "after the revert (-), before the removal (+)");
+    Tree::of(mount.source(), Times::Compare).same(&before, "on the host");
+}
+
+#[test]
+fn the_tools_own_delete_comes_back_as_one_operation() {
+    let Some(mount) = mixed() else { return };
+    let before = Tree::of(mount.path(), Times::Compare);
+    let mut client = mount.client();
+    let done = client.call("delete", &json!({"path": "t", "recursive": true}));
+    assert!(!mount.beside("t").exists());
+    client.call("revert", &json!({"operation": done["operation"]}));
+    Tree::of(mount.path(), Times::Compare).same(&before, "after the revert (-), before the removal (+)");
+}
+
+#[test]
+fn a_revert_of_everything_undoes_all_kinds_of_change() {
+    let Some(mount) = mixed() else { return };
+    let before = Tree::of(mount.path(), Times::Compare);
+    let mut client = mount.client();
+    point(&mut client, "before");
+    let script = "cd t; mv src/deep moved; mv src/f9 src/f10; echo changed > src/f11; chmod 777 src/f12; chown 5:5 src/f13
+        rm hard2; ln src/f14 new-hard; rm soft; ln -s other soft; setfattr -x user.tag src/f6; setfattr -n user.new -v n src/f15
+        mkdir new; echo new > new/file; truncate -s 10 big; rm -rf empty; : > empty; mv --exchange src/f16 src/f17 || true
+        cp src/f18 src/f18.tmp; mv src/f18.tmp src/f18; rm -- -rf; chmod 700 src";
+    sh(mount.path(), script).ok();
+    assert!(!Tree::of(mount.path(), Times::Compare).diff(&before).is_empty());
+    back_to(&mut client, "before");
+    Tree::of(mount.path(), Times::Compare).same(&before, "after the revert (-), before the changes (+)");
+    Tree::of(mount.source(), Times::Compare).same(&before, "on the host");
+}
+
+#[test]
+fn a_created_thing_goes_when_its_creation_is_taken_back() {
+    let Some(mount) = Mounted::new() else { return };
+    let mut client = mount.client();
+    point(&mut client, "before");
+    sh(mount.path(), "mkdir -p a/b; echo x > a/b/c; ln -s c a/b/d; ln a/b/c a/e").ok();
+    back_to(&mut client, "before");
+    assert_eq!(sh(mount.source(), "find .").ok(), ".\n");
+}
+
+#[test]
+fn the_history_outlives_the_daemon() {
+    let Some(mut mount) = mixed() else { return };
+    let before = Tree::of(mount.path(), Times::Compare);
+    point(&mut mount.client(), "before");
+    sh(mount.path(), "rm -rf t; echo new > other").ok();
+    mount.umount().ok();
+    mount.mount_again();
+    back_to(&mut mount.client(), "before");
+    Tree::of(mount.path(), Times::Compare).same(&before, "after the revert (-), before the removal (+)");
+}

@@ -1,0 +1,66 @@
+//! States in between: files that stay open, that many write, that are large.
+
+use serde_json::json;
+
+use super::{back_to, host, point, revert};
+use crate::harness::{Mounted, Setup, sh};
+
+#[test]
+fn a_file_written_through_one_long_open_handle_comes_back() {
+    let Some(mount) = Setup::new().file("log", "begin\n").mount() else { return };
+    sh(mount.path(), "exec 3>>log; for i in $(seq 100); do echo $i >&3; done; exec 3>&-").ok();
+    revert(&mut mount.client(), "log");
+    assert_eq!(host(&mount, "log"), b"begin\n");
+}
+
+#[test]
+fn what_is_written_and_not_yet_closed_is_kept_when_somebody_reverts() {
+    let Some(mount) = Setup::new().file("a", "one\n").mount() else { return };
+    let mut client = mount.client();
+    point(&mut client, "before");
+    let file = std::fs::File::options().append(true).open(mount.at("a")).unwrap();
+    std::io::Write::write_all(&mut &file, b"two\n").unwrap();
+    let error = client.try_call("revert", &json!({"checkpoint": "before"}));
+    match error {
+        Err(error) => assert!(["writer_open", "revert_conflict"].contains(&&*error.code), "{}", error.body),
+        Ok(_) => assert_eq!(host(&mount, "a"), b"one\n"),
+    }
+    drop(file);
+}
+
+#[test]
+fn files_of_all_sizes_come_back() {
+    let sizes = [0, 1, 4095, 4096, 65536, 1 << 20, (1 << 20) + 1, 9 << 20];
+    let content =
+        |size: usize, salt: u8| (0..size).map(|n| n.to_le_bytes()[0] ^ n.to_le_bytes()[1] ^ salt).collect::<Vec<u8>>();
+    let setup = sizes.iter().fold(Setup::new(), |setup, size| setup.file(&size.to_string(), content(*size, 0)));
+    let Some(mount) = setup.mount() else { return };
+    for size in sizes {
+        std::fs::write(mount.at(&size.to_string()), content(size / 2 + 3, 7)).unwrap();
+    }
+    let mut client = mount.client();
+    for size in sizes {
+        revert(&mut client, &size.to_string());
+        assert!(host(&mount, size.to_string()) == content(size, 0), "{size} bytes did not come back");
+    }
+}
+
+#[test]
+fn a_partial_write_into_a_large_file_comes_back() {
+    let Some(mount) = Mounted::new() else { return };
+    sh(mount.source(), "head -c 20M /dev/urandom > big; sha256sum big > ../sum").ok();
+    sh(mount.path(), "printf changed | dd of=big bs=1 seek=5000000 conv=notrunc status=none").ok();
+    revert(&mut mount.client(), "big");
+    sh(mount.source(), "sha256sum -c --quiet ../sum").ok();
+}
+
+#[test]
+fn two_writers_of_one_file_both_show() {
+    let Some(mount) = Setup::new().file("a", "begin\n").mount() else { return };
+    let mut client = mount.client();
+    point(&mut client, "before");
+    sh(mount.path(), "exec 3>>a; (exec 4>>a; echo inner >&4); echo outer >&3").ok();
+    assert_eq!(host(&mount, "a"), b"begin\ninner\nouter\n");
+    back_to(&mut client, "before");
+    assert_eq!(host(&mount, "a"), b"begin\n");
+}
