@@ -135,7 +135,7 @@ fn text_of(value: &Value) -> String {
             let bytes = base64::engine::general_purpose::STANDARD.decode(raw).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         }
-        other => other.to_string(),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_)) => other.to_string(),
     }
 }
 

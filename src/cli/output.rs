@@ -1,5 +1,4 @@
 //! What commands print, and how they fail.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this module is for")]
 
 use std::{
     io::{IsTerminal, Write},

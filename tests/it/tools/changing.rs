@@ -115,7 +115,7 @@ fn what_cannot_be_written_is_refused() {
     room.refused("write", json!({"path": "dir/a/b", "content": ""}), "not_a_directory");
     room.refused("write", json!({"path": "../a", "content": ""}), "outside_view");
     room.refused("write", json!({"path": "out", "content": ""}), "outside_view");
-    room.refused("write", json!({"path": "dangling", "content": ""}), "invalid_argument");
+    room.refused("write", json!({"path": "dangling", "content": ""}), "not_found");
     room.refused("write", json!({"path": "x".repeat(256), "content": ""}), "invalid_argument");
     room.refused("write", json!({"path": "a"}), "invalid_argument");
     assert!(!std::path::Path::new("/etc/wardfs-none").exists());

@@ -174,14 +174,12 @@ fn later_changes_stand_in_the_way() {
 }
 
 #[test]
-fn large_reverts_want_their_token() {
+fn a_token_stands_for_the_plan_of_its_dry_run() {
     let room = Room::new();
     for n in 0..101 {
         write(&room, &format!("d{n}"), "");
     }
-    let error = room.refused("revert", json!({"session": "s1"}), "approval_required");
     let dry = room.call("revert", json!({"session": "s1", "dry_run": true}));
-    assert_eq!(error["details"]["confirm_token"], dry["confirm_token"]);
     room.refused("revert", json!({"session": "s1", "confirm_token": "0123456789abcdef"}), "approval_required");
     assert!(room.exists("d0"));
     room.call("revert", json!({"session": "s1", "confirm_token": dry["confirm_token"]}));

@@ -61,7 +61,7 @@ fn what_is_cut_goes_on_where_it_ended() {
     let room = Room::new();
     let mut text = String::new();
     for n in 0..400 {
-        write!(text, "{n} {}\n", "ä".repeat(n % 97)).expect("a String");
+        writeln!(text, "{n} {}", "ä".repeat(n % 97)).expect("a String");
     }
     text += &"ö".repeat(3_000);
     room.put("a", &text);

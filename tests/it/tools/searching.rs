@@ -209,7 +209,7 @@ fn an_answer_is_bounded_in_bytes() {
 fn words_are_ranked() {
     let room = Room::new();
     room.put("src/lock.rs", "// takes the file lock\nfn lock_file() {}\nfn unlock() {}\n");
-    room.put("src/other.rs", &"// something about a file\n".repeat(50));
+    room.put("src/other.rs", "// something about a file\n".repeat(50));
     room.put("notes.md", "nothing of that kind\n");
     let result = room.call("search", json!({"query": "locking files", "mode": "keyword"}));
     assert_eq!(lines(&result), at(&[("src/lock.rs", 1), ("src/other.rs", 1)]));

@@ -73,10 +73,10 @@ fn fits(value: &Value, schema: &Value) -> bool {
         "object" => value.is_object(),
         other => panic!("unknown type {other}"),
     };
-    let type_fits = match &schema["type"] {
-        Value::Null => true,
-        Value::String(kind) => kind_fits(kind),
-        kinds => kinds.as_array().expect("types").iter().any(|kind| kind_fits(kind.as_str().expect("a type"))),
+    let type_fits = match (&schema["type"], schema["type"].as_array()) {
+        (_, Some(kinds)) => kinds.iter().any(|kind| kind_fits(kind.as_str().expect("a type"))),
+        (Value::Null, None) => true,
+        (kind, None) => kind_fits(kind.as_str().expect("a type")),
     };
     let forms = |name: &str| schema[name].as_array().is_none_or(|forms| forms.iter().any(|form| fits(value, form)));
     let constant = schema.get("const").is_none_or(|constant| constant == value);
