@@ -209,3 +209,93 @@ fn errno_name(errno: Errno) -> String {
     let found = named.iter().find(|(known, _)| *known == errno).map(|(_, name)| (*name).to_owned());
     found.unwrap_or_else(|| format!("errno {}", errno.raw_os_error()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        types::{Hash, ViewPath},
+        versions::Loss,
+        view::ConflictCode,
+    };
+
+    fn check(error: ViewError, code: Code, retryable: bool) {
+        let shown = format!("{error:?}");
+        let error = of(error);
+        assert_eq!((error.code, error.retryable, error.applied), (code, retryable, false), "{shown}");
+        assert!(!error.message.is_empty() && !error.message.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn every_error_of_the_room_has_its_code() {
+        let path = || ViewPath::parse(b"a/b").unwrap();
+        check(ViewError::NotFound(path()), Code::NotFound, false);
+        check(ViewError::CreateDenied(path()), Code::CreateDenied, false);
+        check(ViewError::ReadOnly(path()), Code::ReadOnly, false);
+        check(ViewError::Widens(path()), Code::CreateDenied, false);
+        check(ViewError::OutsideView("/x".into()), Code::OutsideView, false);
+        check(ViewError::SymlinkLoop(path()), Code::SymlinkLoop, false);
+        check(ViewError::NotADirectory(path()), Code::NotADirectory, false);
+        check(ViewError::IsADirectory(path()), Code::IsADirectory, false);
+        check(ViewError::NotAFile(path()), Code::Unsupported, false);
+        check(ViewError::AlreadyExists(path()), Code::AlreadyExists, false);
+        check(ViewError::NotEmpty(path()), Code::NotEmpty, false);
+        check(ViewError::WriterOpen { path: path(), pid: 7, command: "sh".into() }, Code::WriterOpen, true);
+        check(ViewError::HashConflict { path: path(), current: Some(Hash::of(b"")) }, Code::HashConflict, false);
+        check(ViewError::HashRequired(path()), Code::HashRequired, false);
+        check(ViewError::Unversionable { path: path(), reason: Loss::Size }, Code::Unversionable, false);
+        check(ViewError::TooLarge { path: path(), size: 2, limit: 1 }, Code::TooLarge, false);
+        check(ViewError::OperationIdReused("x".into()), Code::OperationIdReused, false);
+        check(ViewError::VersionNotFound("x".into()), Code::VersionNotFound, false);
+        check(ViewError::VersionPruned { what: "x".into(), reason: Loss::Pruned }, Code::VersionPruned, false);
+        let conflict = Conflict { path: path(), code: ConflictCode::Content, detail: "x".into() };
+        check(ViewError::RevertConflict(vec![conflict]), Code::RevertConflict, false);
+        check(ViewError::ConfirmationNeeded { removes: 101, token: "x".into() }, Code::ApprovalRequired, false);
+        check(ViewError::InvalidArgument("x".into()), Code::InvalidArgument, false);
+        check(ViewError::Cancelled, Code::Cancelled, false);
+        let edit = |source| ViewError::Edit { path: path(), source };
+        check(edit(EditError::EmptyOld { edit: 0 }), Code::EmptyOldText, false);
+        check(edit(EditError::NoChange { edit: 0 }), Code::NoChange, false);
+        check(edit(EditError::Overlap { first: 0, second: 1 }), Code::EditsOverlap, false);
+    }
+
+    #[test]
+    fn every_error_of_the_host_has_its_code() {
+        for (errno, code, retryable) in [
+            (Errno::NOENT, Code::NotFound, false),
+            (Errno::STALE, Code::NotFound, false),
+            (Errno::ACCESS, Code::PermissionDenied, false),
+            (Errno::PERM, Code::PermissionDenied, false),
+            (Errno::ROFS, Code::ReadOnly, false),
+            (Errno::NOSPC, Code::NoSpace, false),
+            (Errno::DQUOT, Code::NoSpace, false),
+            (Errno::NOTDIR, Code::NotADirectory, false),
+            (Errno::ISDIR, Code::IsADirectory, false),
+            (Errno::EXIST, Code::AlreadyExists, false),
+            (Errno::NOTEMPTY, Code::NotEmpty, false),
+            (Errno::LOOP, Code::SymlinkLoop, false),
+            (Errno::NAMETOOLONG, Code::InvalidArgument, false),
+            (Errno::FBIG, Code::TooLarge, false),
+            (Errno::AGAIN, Code::HostError, true),
+            (Errno::BUSY, Code::HostError, true),
+            (Errno::IO, Code::HostError, false),
+        ] {
+            check(ViewError::Host(errno), code, retryable);
+        }
+        let details = of(ViewError::Host(Errno::IO)).details.unwrap();
+        assert_eq!(*details, json!({"errno": "EIO"}));
+        assert_eq!(errno_name(Errno::from_raw_os_error(999)), "errno 999");
+    }
+
+    #[test]
+    fn every_error_of_the_store_has_its_code() {
+        let io = |errno: i32| StoreError::Io { what: "x".into(), source: std::io::Error::from_raw_os_error(errno) };
+        check(StoreError::NoSpace { path: "/s".into() }.into(), Code::NoSpace, false);
+        check(io(28).into(), Code::NoSpace, false);
+        check(io(5).into(), Code::HostError, false);
+        check(StoreError::Unavailable(Loss::Pruned).into(), Code::VersionPruned, false);
+        check(StoreError::Corrupt(Hash::of(b"")).into(), Code::HostError, false);
+        check(StoreError::Poisoned("x".into()).into(), Code::HostError, false);
+        check(StoreError::Format { path: "/s".into(), reason: "x".into() }.into(), Code::Internal, false);
+    }
+}

@@ -134,3 +134,64 @@ impl<'a, T> Page<'a, T> {
         Ok(bounds)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn path(text: &str) -> ViewPath {
+        ViewPath::parse(text.as_bytes()).unwrap()
+    }
+
+    fn page(limit: usize, from: &Place, time: Duration, offered: &[&str]) -> (Vec<String>, Bounds) {
+        let query = Hash::of(b"query");
+        let never = || false;
+        let mut page = Page::new(limit, from, Patience::new(&never, time));
+        let mut walked = Walked::default();
+        for text in offered.iter().filter(|text| from.after.as_ref().is_none_or(|after| path(text) > *after)) {
+            walked.last = Some(path(text));
+            page.offer(&path(text), 0, || (*text).to_owned());
+            if !page.goes_on() {
+                walked.stopped = true;
+                break;
+            }
+        }
+        let bounds = page.bounds(&query, &walked).unwrap();
+        (page.items, bounds)
+    }
+
+    #[test]
+    fn a_page_that_ran_out_of_time_goes_on_behind_its_last_entry() {
+        let names = ["a", "b", "c"];
+        let (mut from, mut found) = (Place::default(), Vec::new());
+        for _ in 0..names.len() {
+            let (items, bounds) = page(9, &from, Duration::ZERO, &names);
+            assert_eq!((bounds.truncated_by.as_slice(), bounds.incomplete), (&[Bound::Time][..], true));
+            assert_eq!(bounds.total, None);
+            found.extend(items);
+            from = Place::from_cursor(&Hash::of(b"query"), bounds.next.as_deref()).unwrap();
+        }
+        assert_eq!(found, names);
+        assert_eq!(from, Place { counted: [3, 0], after: Some(path("c")) });
+    }
+
+    #[test]
+    fn once_a_page_is_full_time_only_ends_the_count() {
+        let (items, bounds) = page(1, &Place::default(), Duration::from_secs(60), &["a", "b"]);
+        assert_eq!((items.len(), bounds.total, bounds.incomplete), (1, Some(2), false));
+        assert_eq!(bounds.truncated_by, [Bound::Limit]);
+        let (items, bounds) = page(2, &Place::default(), Duration::from_secs(60), &["a", "b"]);
+        assert_eq!((items.len(), bounds.truncated, bounds.next), (2, false, None), "an exact fit");
+    }
+
+    #[test]
+    fn a_caller_that_gave_up_gets_an_error() {
+        let gone = || true;
+        let mut page: Page<'_, ()> = Page::new(1, &Place::default(), Patience::new(&gone, Duration::from_secs(60)));
+        assert!(!page.goes_on());
+        let error = page.bounds(&Hash::of(b""), &Walked::default()).unwrap_err();
+        assert_eq!(error.code, control_api::ErrorCode::Cancelled);
+    }
+}

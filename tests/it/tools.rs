@@ -3,6 +3,7 @@
 mod bounds;
 mod changing;
 mod editing;
+mod failures;
 mod hidden;
 mod listing;
 mod past;

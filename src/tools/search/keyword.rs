@@ -1,9 +1,13 @@
 //! Search by words: files ranked by BM25, each shown by the line that holds most of them.
 
+use std::ops::Range;
+
 use control_api::{
     ToolError,
     tools::{Bound, SearchArgs, SearchFile, SearchMatch, SearchOutput, SearchResult},
 };
+
+use regex::bytes::{Regex, RegexBuilder};
 
 use super::{
     file::Opened,
@@ -35,6 +39,8 @@ const K1: f64 = 1.2;
 const B: f64 = 0.75;
 /// How much more a word counts in the path.
 const IN_PATH: u32 = 4;
+/// Bytes looked at before and behind a place for the whole of a word.
+const RUN_MAX: usize = 256;
 /// Bytes of a word and what is between, on average: how long a file is, in words.
 const BYTES_PER_WORD: f64 = 7.0;
 
@@ -88,7 +94,7 @@ pub(super) fn run(
     let mut bounds = given::of_walk(&walked, walked.stopped);
     bounds.incomplete |= !ranking.result.bounds.warnings.is_empty();
     bounds.warnings.extend(ranking.result.bounds.warnings.iter().take(100).cloned());
-    let (mut result, ranked) = ranking.ranked(words.0.len());
+    let (mut result, ranked) = ranking.ranked(words.all.len());
     let total = wide(ranked.len());
     if bounds.truncated {
         bounds.total_at_least = Some(total);
@@ -140,8 +146,11 @@ fn tell(call: &Call<'_>, args: &SearchArgs, result: &mut SearchResult, score: f6
     });
 }
 
-/// The words of a query, in the form in which they are compared.
-struct Words(Vec<String>);
+/// The words of a query, in the form in which they are compared, and where they may stand in a content.
+struct Words {
+    all: Vec<String>,
+    places: Regex,
+}
 
 impl Words {
     fn of(query: &str) -> Result<Words, ToolError> {
@@ -155,16 +164,16 @@ impl Words {
             return Err(errors::invalid("the query holds no words; give some, or use mode literal"));
         }
         all.truncate(WORDS_MAX);
-        Ok(Words(all))
+        let any: Vec<String> = all.iter().map(|word| regex::escape(word)).collect();
+        let places = RegexBuilder::new(&any.join("|"))
+            .case_insensitive(true)
+            .build()
+            .map_err(|error| errors::invalid(format!("the query cannot be compiled: {error}")))?;
+        Ok(Words { all, places })
     }
 
     fn number(&self, word: &str) -> Option<usize> {
-        self.0.iter().position(|known| known == word)
-    }
-
-    /// May one of them stand here? A look that costs less than taking the text apart.
-    fn may_be_in(&self, folded: &[u8]) -> bool {
-        self.0.iter().any(|word| memchr::memmem::find(folded, word.as_bytes()).is_some())
+        self.all.iter().position(|known| known == word)
     }
 }
 
@@ -187,54 +196,93 @@ fn look(target: &Target, opened: view::Result<Opened>, words: &Words) -> Outcome
         Encoding::Binary | Encoding::Utf16 { .. } => return Outcome::Binary,
         Encoding::Utf8 { .. } | Encoding::OtherText => {}
     }
-    let path = target.path();
-    let name = String::from_utf8_lossy(path.as_bytes());
-    let text = String::from_utf8_lossy(&bytes);
-    let folded = text.to_lowercase();
-    let name_folded = name.to_lowercase();
-    if !words.may_be_in(folded.as_bytes()) && !words.may_be_in(name_folded.as_bytes()) {
-        return Outcome::Nothing(size);
-    }
-    match weigh(path, &name, &text, size, words) {
+    match weigh(target.path(), &bytes, words) {
         Some(found) => Outcome::Found(found),
         None => Outcome::Nothing(size),
     }
 }
 
-fn weigh(path: &ViewPath, name: &str, text: &str, size: u64, words: &Words) -> Option<Found> {
-    let mut times = vec![0_u32; words.0.len()];
-    words::each(name, |_, word| {
+/// A line on which words of the query stand.
+#[derive(Clone, Copy, Default)]
+struct Line {
+    /// Which of them, by their bits.
+    words: u64,
+    number: u64,
+    /// Where it begins, and the first of the words in it.
+    start: usize,
+    first: usize,
+}
+
+fn weigh(path: &ViewPath, content: &[u8], words: &Words) -> Option<Found> {
+    let mut times = vec![0_u32; words.all.len()];
+    words::each(&String::from_utf8_lossy(path.as_bytes()), |_, word| {
         if let Some(number) = words.number(word) {
             times[number] += IN_PATH;
         }
     });
-    // How many of the words the best line holds, its number, the byte of the first of them, the line.
-    let mut best: (u32, u64, usize, &str) = (0, 1, 0, text.lines().next().unwrap_or(""));
-    let mut lines = 0;
-    for (number, line) in (1..).zip(text.lines()) {
-        let (mut in_line, mut first) = (0_u64, None);
-        words::each(line, |at, word| {
+    let mut best = Line { number: 1, ..Line::default() };
+    let mut line = best;
+    let (mut counted_to, mut done_to, mut lines) = (0, 0, 0);
+    for place in words.places.find_iter(content) {
+        if place.start() < done_to {
+            continue;
+        }
+        // The whole run of letters and digits around it, in which words are told apart.
+        let run = run_around(content, place.range());
+        done_to = run.end;
+        let mut here = 0_u64;
+        words::each(&String::from_utf8_lossy(&content[run.clone()]), |_, word| {
             if let Some(number) = words.number(word) {
                 times[number] += 1;
-                in_line |= 1 << number;
-                first.get_or_insert(at);
+                here |= 1 << number;
             }
         });
-        lines += u64::from(in_line != 0);
-        if in_line.count_ones() > best.0 {
-            best = (in_line.count_ones(), number, first.unwrap_or(0), line);
+        if here == 0 {
+            continue;
+        }
+        if let Some(end) = memchr::memrchr(b'\n', &content[counted_to..run.start]) {
+            let ends = memchr::memchr_iter(b'\n', &content[counted_to..run.start]).count();
+            line = Line { words: 0, number: line.number + wide(ends), start: counted_to + end + 1, first: run.start };
+            counted_to = line.start;
+        }
+        if line.words == 0 {
+            lines += 1;
+            line.first = run.start;
+        }
+        line.words |= here;
+        if line.words.count_ones() > best.words.count_ones() {
+            best = line;
         }
     }
     if times.iter().all(|n| *n == 0) {
         return None;
     }
-    let (_, line, at, text) = best;
-    let column = text.get(..at).map_or(0, |before| before.chars().count());
+    let rest = &content[best.start..];
+    let rest = &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())];
+    let rest = rest.strip_suffix(b"\r").unwrap_or(rest);
+    let text = String::from_utf8_lossy(rest);
+    let before = &rest[..best.first.saturating_sub(best.start).min(rest.len())];
+    let column = String::from_utf8_lossy(before).chars().count();
     // A long line is shown from a little before the first of the words.
     let from = if text.chars().count() > LINE_MAX { column.saturating_sub(100) } else { 0 };
     let shown: String = text.chars().skip(from).take(LINE_MAX).collect();
-    let cut = shown.len() < text.len();
-    Some(Found { path: path.clone(), times, size, line, column: wide(column) + 1, text: shown, cut, lines })
+    Some(Found {
+        path: path.clone(),
+        times,
+        size: wide(content.len()),
+        line: best.number,
+        column: wide(column) + 1,
+        cut: shown.len() < text.len(),
+        text: shown,
+        lines,
+    })
+}
+
+fn run_around(content: &[u8], place: Range<usize>) -> Range<usize> {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80;
+    let before = content[..place.start].iter().rev().take(RUN_MAX).take_while(|byte| is_part(byte)).count();
+    let after = content[place.end..].iter().take(RUN_MAX).take_while(|byte| is_part(byte)).count();
+    place.start - before..place.end + after
 }
 
 #[derive(Default)]

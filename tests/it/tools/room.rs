@@ -22,7 +22,7 @@ pub struct Room {
     sources: Vec<TempDir>,
     _store: TempDir,
     pub core: Arc<Core>,
-    _view: Arc<View>,
+    pub view: Arc<View>,
     pub tools: Arc<dyn Toolbox>,
     pub context: CallContext,
 }
@@ -35,6 +35,8 @@ pub struct Plan {
     pub read_only: bool,
     /// Two sources, `one` and `two`.
     pub two_sources: bool,
+    /// The source lies on another file system than the store, so that old contents are copied.
+    pub far: bool,
 }
 
 /// Patterns of a policy's list.
@@ -56,7 +58,8 @@ impl Room {
         let mut dirs = Vec::new();
         let mut sources = Vec::new();
         for name in names {
-            let dir = tempfile::tempdir().expect("a directory");
+            let dir = if plan.far { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() };
+            let dir = dir.expect("a directory");
             let name = EntryName::new(name.as_bytes()).expect("a name");
             let spec = SourceSpec { path: dir.path().to_owned(), name, read_only: plan.read_only };
             sources.push(Source::open(&core, spec).expect("a source"));
@@ -69,7 +72,7 @@ impl Room {
         let actor = Actor { session: Some("s1".into()), view: Some("test".into()), ..Actor::of(Channel::Tool) };
         let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         let context = CallContext { actor, owner, cancelled: Cancelled::default() };
-        Room { sources: dirs, _store: store_dir, core, _view: view, tools, context }
+        Room { sources: dirs, _store: store_dir, core, view, tools, context }
     }
 
     /// The host's path.
@@ -87,6 +90,11 @@ impl Room {
         let path = self.host(path);
         std::fs::create_dir_all(path.parent().expect("a directory")).expect("directories");
         std::fs::write(path, content).expect("a file");
+    }
+
+    /// A file of so many bytes, all NUL.
+    pub fn put_sparse(&self, path: &str, size: u64) {
+        std::fs::File::create(self.host(path)).expect("a file").set_len(size).expect("a size");
     }
 
     /// What is there.
