@@ -1,6 +1,7 @@
 //! The kernel's door: FUSE requests become calls of the room, and nothing is decided here.
 
 mod backings;
+mod convert;
 mod door;
 mod errno;
 mod mount;

@@ -5,6 +5,7 @@
 mod blob;
 mod codec;
 pub mod crash;
+mod error;
 mod flush;
 mod index;
 mod lock;
@@ -15,8 +16,9 @@ mod recovery;
 mod store;
 mod timeline;
 
+pub use error::StoreError;
 pub use query::{ActorFilter, Bound, HistoryPage, HistoryQuery};
 pub use record::{Change, ChangeKind, Checkpoint, Content, Loss, NodeKey, OpKind, OpenMark, Operation, Replay, State};
 pub use recovery::Recovered;
-pub use store::{Durability, Mode, Store, StoreError, StoreOptions, StoreStats};
+pub use store::{Durability, Mode, Store, StoreOptions, StoreStats};
 pub use timeline::PathAt;

@@ -28,7 +28,8 @@ pub fn clear_stale(mountpoint: &Path) -> io::Result<bool> {
 }
 
 fn is_ours(mountpoint: &Path) -> bool {
-    let Ok(table) = std::fs::read_to_string("/proc/self/mountinfo") else { return false };
+    let Ok(table) = crate::host::process_file(std::process::id(), "mountinfo") else { return false };
+    let table = String::from_utf8_lossy(&table);
     let wanted = escaped(mountpoint);
     table.lines().any(|line| {
         let Some((left, right)) = line.split_once(" - ") else { return false };

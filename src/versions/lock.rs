@@ -9,7 +9,7 @@ use std::{
 
 use rustix::fs::FlockOperation;
 
-use super::{StoreError, log::FORMAT, store::failed};
+use super::{StoreError, error::failed, log::FORMAT};
 
 type Result<T> = std::result::Result<T, StoreError>;
 

@@ -5,9 +5,9 @@ use std::{collections::HashMap, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 use super::{
     OpenMark, Operation, StoreError, codec,
+    error::failed,
     index::{Counters, Index},
     log::{Log, Record, RecordType},
-    store::failed,
 };
 use crate::types::{EntryName, Hash, Lsn, OpId};
 

@@ -63,10 +63,6 @@ impl View {
     pub(crate) fn guarded(&self, mut attempt: impl FnMut() -> Result<(Done, Vec<Told>)>) -> Result<Done> {
         let deadline = Instant::now() + WRITER_WAIT;
         let mut races = 0;
-        if self.core.lately_stale() {
-            // A shell lost its way to a file that tools keep replacing; it gets a moment to open the new one.
-            std::thread::sleep(STALE_PAUSE);
-        }
         loop {
             match attempt() {
                 Ok((done, told)) => {
@@ -146,6 +142,10 @@ impl View {
         }
         let dir = self.find_locked(&path.parent().unwrap_or_default(), Follow::No)?;
         let _names = dir.node.file.state.lock();
+        if self.core.lately_stale() {
+            // A shell lost its way to a file that tools keep replacing; it gets a moment to open the new one.
+            std::thread::sleep(STALE_PAUSE);
+        }
         // Under the directory's lock the name cannot move through us any more; it may have moved before.
         if !Arc::ptr_eq(&self.child(&dir.node, &name_of(path)?)?.0.file, &node.file) {
             return Err(Errno::AGAIN.into());
