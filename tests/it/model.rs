@@ -105,3 +105,24 @@ proptest! {
         check(&acts, &back);
     }
 }
+
+#[test]
+fn a_directory_made_by_a_tool_and_moved_is_taken_back() {
+    let acts = [
+        Act::Append { path: 0, byte: 0 },
+        Act::ToolWrite { path: 6, byte: 52 },
+        Act::Mkdir { path: 4 },
+        Act::Rename { from: 3, to: 8 },
+    ];
+    let room = Room::new();
+    let mut moments = vec![(room.last_op(), room.tree())];
+    for act in &acts {
+        run(&room, act);
+        moments.push((room.last_op(), room.tree()));
+    }
+    for (op, expected) in moments.iter().rev() {
+        let reverted = room.revert(&RevertTarget::To(At::Op(*op)), OnConflict::Fail);
+        assert!(reverted.is_ok(), "to {op}: {:?}", reverted.err());
+        assert!(room.tree() == *expected, "to {op}:\n{}", expected.difference(&room.tree()));
+    }
+}

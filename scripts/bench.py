@@ -1,0 +1,149 @@
+"""Measures a wardfs binary: calls over the socket, and the mount against a plain directory. Run by scripts/bench."""
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+BINARY, AS_JSON = sys.argv[1], "--json" in sys.argv[2:]
+ROUNDS = 9
+
+
+class Calls:
+    """A plain connection to a control socket."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(path)
+        self.file = self.socket.makefile("rwb")
+
+    def call(self, tool, arguments):
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        self.file.write(json.dumps(request).encode() + b"\n")
+        self.file.flush()
+        answer = json.loads(self.file.readline())
+        if answer["result"]["isError"]:
+            sys.exit(f"{tool}: {answer}")
+        return answer["result"]["structuredContent"]
+
+
+def quantiles(times):
+    times = sorted(times)
+    return {"p50_us": round(times[len(times) // 2] * 1e6), "p99_us": round(times[len(times) * 99 // 100] * 1e6)}
+
+
+def timed(work, count):
+    times = []
+    for number in range(count):
+        start = time.perf_counter()
+        work(number)
+        times.append(time.perf_counter() - start)
+    return quantiles(times)
+
+
+class Mounted:
+    def __init__(self, durability):
+        self.dir = tempfile.mkdtemp(prefix="wardfs-bench-")
+        self.source, self.at = os.path.join(self.dir, "source"), os.path.join(self.dir, "mnt")
+        os.mkdir(self.source)
+        os.mkdir(self.at)
+        command = [BINARY, "mount", self.source, self.at, "--store", os.path.join(self.dir, "store"), "--json"]
+        started = subprocess.run(command + ["--durability", durability], check=True, capture_output=True, text=True)
+        self.socket = json.loads(started.stdout)["socket"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([BINARY, "umount", self.at], check=True)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def socket_figures():
+    figures = {}
+    with Mounted("relaxed") as mount:
+        with open(os.path.join(mount.source, "read.txt"), "w") as file:
+            file.write("x" * 63 + "\n" + ("y" * 63 + "\n") * 63)
+        calls = Calls(mount.socket)
+        calls.call("read", {"path": "read.txt"})
+        figures["read of 4 KiB"] = timed(lambda _: calls.call("read", {"path": "read.txt"}), 3000)
+        text = "".join(f"line {n}: {'z' * 50}\n" for n in range(270))
+        with open(os.path.join(mount.source, "edit.txt"), "w") as file:
+            file.write(text)
+        state = {"hash": "sha256:" + hashlib.sha256(text.encode()).hexdigest()}
+
+        def edit(number):
+            old, new = (f"line {number - 1}x:", f"line {number}x:") if number else ("line 0:", "line 0x:")
+            arguments = {"path": "edit.txt", "expected_hash": state["hash"], "edits": [{"old_text": old, "new_text": new}]}
+            state["hash"] = calls.call("edit", arguments)["hash"]
+
+        figures["hash-checked edit of 16 KiB, relaxed"] = timed(edit, 1000)
+    return figures
+
+
+def tree(root):
+    for directory in range(50):
+        path = os.path.join(root, "tree", str(directory))
+        os.makedirs(path)
+        for number in range(100):
+            with open(os.path.join(path, f"f{number}"), "w") as file:
+                file.write("some text\n" * 200)
+
+
+def shell(directory, script):
+    start = time.perf_counter()
+    subprocess.run(["sh", "-c", script], cwd=directory, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+WORK = {
+    "find of 5,000 files, warm": "find tree > /dev/null",
+    "ls -lR, warm": "ls -lR tree > /dev/null",
+    "cat of 5,000 small files": "find tree -type f -print0 | xargs -0 cat > /dev/null",
+    "read of 256 MiB": "cat big > /dev/null",
+    "write of 64 MiB, new file": "dd if=/dev/zero of=new bs=128k count=512 status=none; rm new",
+    "1,000 files made and removed": "mkdir m; for n in $(seq 1000); do echo $n > m/$n; done; rm -r m",
+    "1,000 saves by rename": "for n in $(seq 1000); do echo $n > s.tmp; mv s.tmp s; done",
+}
+
+
+def mount_figures():
+    figures = {}
+    with Mounted("strict") as mount:
+        plain = os.path.join(mount.dir, "plain")
+        os.mkdir(plain)
+        for root in (plain, mount.at):
+            tree(root)
+            with open(os.path.join(root, "big"), "wb") as file:
+                for _ in range(256):
+                    file.write(os.urandom(1 << 20))
+        for name, script in WORK.items():
+            for directory in (plain, mount.at):
+                shell(directory, script)
+            ratios = [shell(mount.at, script) / shell(plain, script) for _ in range(ROUNDS)]
+            spread = statistics.quantiles(ratios, n=4)
+            figures[name] = {"ratio": round(statistics.median(ratios), 2), "quartiles": [round(spread[0], 2), round(spread[2], 2)]}
+    return figures
+
+
+def main():
+    version = subprocess.run([BINARY, "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    result = {"version": version, "cores": os.cpu_count(), "socket": socket_figures(), "mount against a plain directory": mount_figures()}
+    if AS_JSON:
+        print(json.dumps(result))
+        return
+    print(f"{version}, {result['cores']} cores, recording on")
+    for name, figure in result["socket"].items():
+        print(f"  {name:42} p50 {figure['p50_us']} µs, p99 {figure['p99_us']} µs")
+    print("  time in the mount (strict) over time in a plain directory, median and quartiles")
+    for name, figure in result["mount against a plain directory"].items():
+        print(f"  {name:42} {figure['ratio']:6}   {figure['quartiles'][0]} to {figure['quartiles'][1]}")
+
+
+main()
