@@ -1,150 +1,104 @@
 //! FUSE requests, one by one: arguments in, a call of the room, the answer out. A panic in one answers EIO and no more.
 
-use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc, time::SystemTime};
 
 use fuser::{
-    AccessFlags, CopyFileRangeFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig, LockOwner,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use parking_lot::{Condvar, Mutex};
 
 use super::{
-    backings::Backings,
-    convert::{access, caller, dots, file_attr, file_type, long_rdev, name, nothing, past_dots, set_time, sized},
-    errno::errno_of,
+    attr::{long_rdev, set_time},
+    init::{self, Passing},
+    pool::Pool,
+    serve::{Serve, empty, written},
 };
 use crate::{
     host::{AllocateMode, RenameMode, Whence, XattrMode},
-    types::Ino,
-    view::{Entry, Fh, NodeAttr, NodeSpec, OpenMode, Opened, SetAttr, View, ViewError},
+    types::{Caller, EntryName, Ino, PathError},
+    versions::Mode,
+    view::{Access, Fh, NodeSpec, SetAttr, ViewError},
 };
 
-/// Copies and reads are answered in pieces below what a reply can count.
-const LENGTH_MAX: u64 = (1 << 32) - (1 << 16);
+/// Longer copies are answered in pieces below what a reply can count.
+const COPY_MAX: u64 = (1 << 32) - (1 << 16);
 
 /// The kernel's door to a view.
 pub(super) struct Door {
-    view: Arc<View>,
-    ttl: Duration,
-    privileged: bool,
-    backings: Backings,
-    ended: Arc<(Mutex<bool>, Condvar)>,
+    serve: Arc<Serve>,
+    /// Declared after what its work uses: what waits in it is finished when the door goes.
+    pool: Pool,
+    passing: Passing,
+    /// A removed file's content may have to be copied first: the store of some source lies on another file system.
+    removals_copy: bool,
 }
 
 impl Door {
-    pub fn new(view: Arc<View>, ttl: Duration, privileged: bool, ended: Arc<(Mutex<bool>, Condvar)>) -> Self {
-        Door { view, ttl, privileged, backings: Backings::default(), ended }
+    pub fn new(serve: Serve, passing: Passing) -> Self {
+        let removals_copy = serve.view.sources().iter().any(|source| source.mode == Mode::Copying);
+        Door { serve: Arc::new(serve), pool: Pool::default(), passing, removals_copy }
     }
 
-    /// Runs a request; a panic answers EIO.
-    fn run<T>(&self, work: impl FnOnce(&View) -> Result<T, ViewError>) -> Result<T, Errno> {
-        match catch_unwind(AssertUnwindSafe(|| work(&self.view))) {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(errno_of(&error)),
-            Err(_) => {
-                tracing::error!("a request panicked; it is answered with an I/O error");
-                Err(Errno::EIO)
-            }
-        }
+    /// Answers on the pool if the request may wait for a disk, else here.
+    fn answer(&self, waits: bool, work: impl FnOnce(&Serve) + Send + 'static) {
+        let serve = Arc::clone(&self.serve);
+        if waits { self.pool.run(move || work(&serve)) } else { work(&serve) }
     }
+}
 
-    fn entry(&self, found: Result<Entry, Errno>, reply: ReplyEntry) {
-        match found {
-            Ok(entry) => reply.entry(&self.ttl, &file_attr(&entry.node), Generation(0)),
-            Err(error) => reply.error(error),
-        }
+fn caller(request: &Request) -> Caller {
+    Caller { uid: request.uid(), gid: request.gid(), pid: request.pid() }
+}
+
+fn name(name: &OsStr) -> Result<EntryName, ViewError> {
+    EntryName::new(name.as_bytes()).map_err(|error| {
+        ViewError::Host(match error {
+            PathError::TooLong => crate::host::Errno::NAMETOOLONG,
+            PathError::NotAName | PathError::BadByte | PathError::Escapes => crate::host::Errno::INVAL,
+        })
+    })
+}
+
+fn access(flags: i32) -> Access {
+    let mode = flags & libc::O_ACCMODE;
+    Access {
+        read: mode != libc::O_WRONLY,
+        write: mode != libc::O_RDONLY,
+        append: flags & libc::O_APPEND != 0,
+        truncate: flags & libc::O_TRUNC != 0,
     }
+}
 
-    fn empty(done: Result<(), Errno>, reply: ReplyEmpty) {
-        match done {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error),
-        }
-    }
-
-    fn attr(&self, found: Result<NodeAttr, Errno>, reply: ReplyAttr) {
-        match found {
-            Ok(node) => reply.attr(&self.ttl, &file_attr(&node)),
-            Err(error) => reply.error(error),
-        }
-    }
-
-    /// Flags of an open that goes past us.
-    fn past_flags(opened: &Opened) -> FopenFlags {
-        match opened.mode {
-            // Nothing to flush for a reader: its close needs no answer.
-            OpenMode::Passthrough if opened.fh == Fh(0) => FopenFlags::FOPEN_NOFLUSH,
-            OpenMode::PassthroughWritesSeen => FopenFlags::FOPEN_DIRECT_IO,
-            OpenMode::Passthrough | OpenMode::Through => FopenFlags::empty(),
-        }
+fn rename_mode(flags: RenameFlags) -> Option<RenameMode> {
+    if flags.is_empty() {
+        Some(RenameMode::Replace)
+    } else if flags == RenameFlags::RENAME_NOREPLACE {
+        Some(RenameMode::NoReplace)
+    } else if flags == RenameFlags::RENAME_EXCHANGE {
+        Some(RenameMode::Exchange)
+    } else {
+        // A whiteout is an overlay's mark in its own upper layer; we are no such layer.
+        None
     }
 }
 
 impl Filesystem for Door {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        let wanted = [
-            InitFlags::FUSE_ASYNC_READ,
-            InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_ATOMIC_O_TRUNC,
-            InitFlags::FUSE_CACHE_SYMLINKS,
-            InitFlags::FUSE_NO_OPENDIR_SUPPORT,
-            InitFlags::FUSE_NO_EXPORT_SUPPORT,
-            InitFlags::FUSE_DO_READDIRPLUS,
-            InitFlags::FUSE_READDIRPLUS_AUTO,
-            InitFlags::FUSE_ASYNC_DIO,
-            InitFlags::FUSE_AUTO_INVAL_DATA,
-            InitFlags::FUSE_ABORT_ERROR,
-            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-        ];
-        // One by one: the library takes all or none of what it is given at once.
-        for flag in wanted {
-            if config.add_capabilities(flag).is_err() {
-                tracing::debug!(?flag, "the kernel does not offer this");
-            }
-        }
-        if self.privileged && config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok() {
-            let deep_enough = config.set_max_stack_depth(1).is_ok();
-            self.view.set_passthrough(deep_enough);
-        }
-        // A smaller value than we ask for is as good: the kernel says what it takes.
-        let _ = config.set_max_write(1 << 20);
-        let _ = config.set_max_background(64);
-        let _ = config.set_congestion_threshold(48);
+        init::agree(config, &self.serve.view, self.passing);
         Ok(())
     }
 
-    fn destroy(&mut self) {
-        *self.ended.0.lock() = true;
-        self.ended.1.notify_all();
-    }
-
     fn lookup(&self, _request: &Request, parent: INodeNo, child: &OsStr, reply: ReplyEntry) {
-        match self.run(|view| view.lookup(Ino(parent.0), &name(child)?)) {
-            // Node 0 is how the kernel is told to remember that there is nothing.
-            Err(error) if error.code() == libc::ENOENT => {
-                reply.entry(&self.ttl, &file_attr(&nothing()), Generation(0));
-            }
-            found => self.entry(found, reply),
-        }
+        self.serve.looked_up(self.serve.run(|view| view.lookup(Ino(parent.0), &name(child)?)), reply);
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, count: u64) {
-        let gone = self.run(|view| Ok(view.forget(Ino(ino.0), count)));
-        if gone.unwrap_or(false) {
-            self.backings.forget(Ino(ino.0));
-        }
+        self.serve.forget(Ino(ino.0), count);
     }
 
     fn getattr(&self, _request: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
-        self.attr(self.run(|view| view.getattr(Ino(ino.0), fh.map(|fh| Fh(fh.0)))), reply);
+        self.serve.attr(self.serve.run(|view| view.getattr(Ino(ino.0), fh.map(|fh| Fh(fh.0)))), reply);
     }
 
     fn setattr(
@@ -166,12 +120,14 @@ impl Filesystem for Door {
         reply: ReplyAttr,
     ) {
         let set = SetAttr { mode, uid, gid, size, atime: atime.map(set_time), mtime: mtime.map(set_time) };
-        let caller = caller(request);
-        self.attr(self.run(|view| view.setattr(&caller, Ino(ino.0), fh.map(|fh| Fh(fh.0)), &set)), reply);
+        let (caller, ino, fh) = (caller(request), Ino(ino.0), fh.map(|fh| Fh(fh.0)));
+        self.answer(size.is_some(), move |serve| {
+            serve.attr(serve.run(|view| view.setattr(&caller, ino, fh, &set)), reply);
+        });
     }
 
     fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.run(|view| view.readlink(Ino(ino.0))) {
+        match self.serve.run(|view| view.readlink(Ino(ino.0))) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(error),
         }
@@ -188,24 +144,30 @@ impl Filesystem for Door {
         reply: ReplyEntry,
     ) {
         let spec = NodeSpec { mode, rdev: long_rdev(rdev) };
-        self.entry(self.run(|view| view.mknod(&caller(request), Ino(parent.0), &name(child)?, spec)), reply);
+        let made = self.serve.run(|view| view.mknod(&caller(request), Ino(parent.0), &name(child)?, spec));
+        self.serve.entry(made, reply);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, child: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
-        self.entry(self.run(|view| view.mkdir(&caller(request), Ino(parent.0), &name(child)?, mode)), reply);
+        let made = self.serve.run(|view| view.mkdir(&caller(request), Ino(parent.0), &name(child)?, mode));
+        self.serve.entry(made, reply);
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, child: &OsStr, reply: ReplyEmpty) {
-        Self::empty(self.run(|view| view.unlink(&caller(request), Ino(parent.0), &name(child)?)), reply);
+        let (caller, parent, child) = (caller(request), Ino(parent.0), name(child));
+        self.answer(self.removals_copy, move |serve| {
+            empty(serve.run(|view| view.unlink(&caller, parent, &child?)), reply);
+        });
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, child: &OsStr, reply: ReplyEmpty) {
-        Self::empty(self.run(|view| view.rmdir(&caller(request), Ino(parent.0), &name(child)?)), reply);
+        empty(self.serve.run(|view| view.rmdir(&caller(request), Ino(parent.0), &name(child)?)), reply);
     }
 
-    fn symlink(&self, request: &Request, parent: INodeNo, child: &OsStr, target: &std::path::Path, reply: ReplyEntry) {
+    fn symlink(&self, request: &Request, parent: INodeNo, child: &OsStr, target: &Path, reply: ReplyEntry) {
         let target = target.as_os_str().as_bytes();
-        self.entry(self.run(|view| view.symlink(&caller(request), Ino(parent.0), &name(child)?, target)), reply);
+        let made = self.serve.run(|view| view.symlink(&caller(request), Ino(parent.0), &name(child)?, target));
+        self.serve.entry(made, reply);
     }
 
     fn rename(
@@ -218,43 +180,27 @@ impl Filesystem for Door {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let mode = if flags.is_empty() {
-            RenameMode::Replace
-        } else if flags == RenameFlags::RENAME_NOREPLACE {
-            RenameMode::NoReplace
-        } else if flags == RenameFlags::RENAME_EXCHANGE {
-            RenameMode::Exchange
-        } else {
-            // A whiteout is an overlay's mark in its own upper layer; we are no such layer.
-            return reply.error(Errno::EINVAL);
-        };
-        let done = self.run(|view| {
-            let (from, to) = (name(child)?, name(new_name)?);
-            view.rename(&caller(request), (Ino(parent.0), &from), (Ino(new_parent.0), &to), mode)
+        let Some(mode) = rename_mode(flags) else { return reply.error(Errno::EINVAL) };
+        let caller = caller(request);
+        let (from, to) = ((Ino(parent.0), name(child)), (Ino(new_parent.0), name(new_name)));
+        self.answer(self.removals_copy, move |serve| {
+            let renamed = serve.run(|view| view.rename(&caller, (from.0, &from.1?), (to.0, &to.1?), mode));
+            empty(renamed, reply);
         });
-        Self::empty(done, reply);
     }
 
     fn link(&self, request: &Request, ino: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
-        let made = self.run(|view| view.link(&caller(request), Ino(ino.0), Ino(new_parent.0), &name(new_name)?));
-        self.entry(made, reply);
+        let made = self.serve.run(|view| view.link(&caller(request), Ino(ino.0), Ino(new_parent.0), &name(new_name)?));
+        self.serve.entry(made, reply);
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let opened = match self.run(|view| view.open(&caller(request), Ino(ino.0), access(flags.0))) {
-            Ok(opened) => opened,
-            Err(error) => return reply.error(error),
-        };
-        if opened.mode == OpenMode::Through {
-            return reply.opened(FileHandle(opened.fh.0), FopenFlags::empty());
-        }
-        match self.backings.get(opened.ino, || reply.open_backing(&*opened.backing)) {
-            Some(backing) => reply.opened_passthrough(FileHandle(opened.fh.0), Self::past_flags(&opened), &backing),
-            None => {
-                self.view.set_passthrough(false);
-                reply.opened(FileHandle(opened.fh.0), FopenFlags::empty());
-            }
-        }
+        let (caller, ino, access) = (caller(request), Ino(ino.0), access(flags.0));
+        // Old content may have to be kept, on disk, before the answer.
+        let writes = access.write || access.truncate;
+        self.answer(writes, move |serve| {
+            serve.opened(serve.run(|view| view.open(&caller, ino, access)), writes, reply);
+        });
     }
 
     fn read(
@@ -268,8 +214,8 @@ impl Filesystem for Door {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let size = usize::try_from(size).unwrap_or(0);
-        match self.run(|view| view.read(Ino(ino.0), Fh(fh.0), offset, size)) {
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        match self.serve.run(|view| view.read(Ino(ino.0), Fh(fh.0), offset, size)) {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(error),
         }
@@ -287,15 +233,13 @@ impl Filesystem for Door {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        // The data is in the loop's own buffer, so this is answered here.
         let kill = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        match self.run(|view| view.write(Ino(ino.0), Fh(fh.0), offset, data, kill)) {
-            Ok(written) => reply.written(u32::try_from(written).unwrap_or(u32::MAX)),
-            Err(error) => reply.error(error),
-        }
+        written(self.serve.run(|view| Ok(view.write(Ino(ino.0), Fh(fh.0), offset, data, kill)? as u64)), reply);
     }
 
     fn flush(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
-        Self::empty(self.run(|view| view.flush(Fh(fh.0))), reply);
+        empty(self.serve.run(|view| view.flush(Fh(fh.0))), reply);
     }
 
     fn release(
@@ -308,11 +252,12 @@ impl Filesystem for Door {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        Self::empty(self.run(|view| view.release(Fh(fh.0))), reply);
+        self.serve.released(Fh(fh.0), reply);
     }
 
     fn fsync(&self, _request: &Request, ino: INodeNo, fh: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        Self::empty(self.run(|view| view.fsync(Ino(ino.0), Fh(fh.0), data_only)), reply);
+        let (ino, fh) = (Ino(ino.0), Fh(fh.0));
+        self.answer(true, move |serve| empty(serve.run(|view| view.fsync(ino, fh, data_only)), reply));
     }
 
     fn opendir(&self, _request: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -320,58 +265,21 @@ impl Filesystem for Door {
         reply.error(Errno::ENOSYS);
     }
 
-    fn readdir(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let listed = self.run(|view| {
-            for dot in dots(view, Ino(ino.0), offset)? {
-                if reply.add(INodeNo(dot.node.ino.0), dot.next, FileType::Directory, OsStr::new(dot.name)) {
-                    return Ok(());
-                }
-            }
-            view.readdir(Ino(ino.0), past_dots(offset), &mut |item| {
-                !reply.add(INodeNo(item.ino), item.next, file_type(item.kind), item.name.as_os_str())
-            })
-        });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error),
-        }
+    fn readdir(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, reply: ReplyDirectory) {
+        self.serve.list(Ino(ino.0), offset, reply);
     }
 
-    fn readdirplus(
-        &self,
-        _request: &Request,
-        ino: INodeNo,
-        _fh: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectoryPlus,
-    ) {
-        let listed = self.run(|view| {
-            // The kernel takes no reference for these two.
-            for dot in dots(view, Ino(ino.0), offset)? {
-                let attr = file_attr(&dot.node);
-                if reply.add(attr.ino, dot.next, OsStr::new(dot.name), &self.ttl, &attr, Generation(0)) {
-                    return Ok(());
-                }
-            }
-            view.readdirplus(Ino(ino.0), past_dots(offset), &mut |plus| {
-                // An entry without a node is listed, and looked up when somebody wants it.
-                let Some(entry) = &plus.entry else { return true };
-                let attr = file_attr(&entry.node);
-                !reply.add(attr.ino, plus.item.next, plus.item.name.as_os_str(), &self.ttl, &attr, Generation(0))
-            })
-        });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error),
-        }
+    fn readdirplus(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, reply: ReplyDirectoryPlus) {
+        self.serve.list_plus(Ino(ino.0), offset, reply);
     }
 
     fn fsyncdir(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        Self::empty(self.run(|view| view.fsync_dir(Ino(ino.0), data_only)), reply);
+        let ino = Ino(ino.0);
+        self.answer(true, move |serve| empty(serve.run(|view| view.fsync_dir(ino, data_only)), reply));
     }
 
     fn statfs(&self, _request: &Request, ino: INodeNo, reply: ReplyStatfs) {
-        match self.run(|view| view.statfs(Ino(ino.0))) {
+        match self.serve.run(|view| view.statfs(Ino(ino.0))) {
             Ok(s) => reply.statfs(s.blocks, s.bfree, s.bavail, s.files, s.ffree, s.bsize, s.namelen, s.frsize),
             Err(error) => reply.error(error),
         }
@@ -392,22 +300,29 @@ impl Filesystem for Door {
             libc::XATTR_REPLACE => XattrMode::Replace,
             _ => XattrMode::Set,
         };
-        let done = self.run(|view| view.set_xattr(&caller(request), Ino(ino.0), key.as_bytes(), value, mode));
-        Self::empty(done, reply);
+        let key = key.as_bytes();
+        empty(self.serve.run(|view| view.set_xattr(&caller(request), Ino(ino.0), key, value, mode)), reply);
     }
 
     fn getxattr(&self, _request: &Request, ino: INodeNo, key: &OsStr, size: u32, reply: ReplyXattr) {
-        sized(self.run(|view| view.get_xattr(Ino(ino.0), key.as_bytes())), size, reply);
+        let (ino, key) = (Ino(ino.0), key.to_owned());
+        // Our own ones may read a whole file.
+        let waits = key.as_bytes().starts_with(b"user.wardfs.");
+        self.answer(waits, move |serve| {
+            serve.sized(serve.run(|view| view.get_xattr(ino, key.as_bytes())), size, reply);
+        });
     }
 
     fn listxattr(&self, _request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        let listed = self.run(|view| view.list_xattr(Ino(ino.0)));
-        let joined = listed.map(|names| names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect());
-        sized(joined, size, reply);
+        let listed = self.serve.run(|view| {
+            let names = view.list_xattr(Ino(ino.0))?;
+            Ok(names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect())
+        });
+        self.serve.sized(listed, size, reply);
     }
 
     fn removexattr(&self, request: &Request, ino: INodeNo, key: &OsStr, reply: ReplyEmpty) {
-        Self::empty(self.run(|view| view.remove_xattr(&caller(request), Ino(ino.0), key.as_bytes())), reply);
+        empty(self.serve.run(|view| view.remove_xattr(&caller(request), Ino(ino.0), key.as_bytes())), reply);
     }
 
     fn access(&self, _request: &Request, _ino: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
@@ -425,26 +340,10 @@ impl Filesystem for Door {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let exclusive = flags & libc::O_EXCL != 0;
-        let made = self
-            .run(|view| view.create(&caller(request), Ino(parent.0), &name(child)?, mode, access(flags), exclusive));
-        let (entry, opened) = match made {
-            Ok(made) => made,
-            Err(error) => return reply.error(error),
-        };
-        let (attr, fh) = (file_attr(&entry.node), FileHandle(opened.fh.0));
-        if opened.mode == OpenMode::Through {
-            return reply.created(&self.ttl, &attr, Generation(0), fh, FopenFlags::empty());
-        }
-        match self.backings.get(opened.ino, || reply.open_backing(&*opened.backing)) {
-            Some(backing) => {
-                reply.created_passthrough(&self.ttl, &attr, Generation(0), fh, Self::past_flags(&opened), &backing);
-            }
-            None => {
-                self.view.set_passthrough(false);
-                reply.created(&self.ttl, &attr, Generation(0), fh, FopenFlags::empty());
-            }
-        }
+        let (exclusive, access) = (flags & libc::O_EXCL != 0, access(flags));
+        let made =
+            self.serve.run(|view| view.create(&caller(request), Ino(parent.0), &name(child)?, mode, access, exclusive));
+        self.serve.created(made, access.write, reply);
     }
 
     fn ioctl(
@@ -471,8 +370,8 @@ impl Filesystem for Door {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let mode = AllocateMode::Raw(mode.cast_unsigned());
-        Self::empty(self.run(|view| view.fallocate(Ino(ino.0), Fh(fh.0), mode, offset, length)), reply);
+        let (ino, fh, mode) = (Ino(ino.0), Fh(fh.0), AllocateMode::Raw(mode.cast_unsigned()));
+        self.answer(true, move |serve| empty(serve.run(|view| view.fallocate(ino, fh, mode, offset, length)), reply));
     }
 
     fn lseek(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
@@ -482,7 +381,7 @@ impl Filesystem for Door {
             _ => return reply.error(Errno::EINVAL),
         };
         let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
-        match self.run(|view| view.lseek(Ino(ino.0), offset, whence)) {
+        match self.serve.run(|view| view.lseek(Ino(ino.0), offset, whence)) {
             Ok(found) => reply.offset(i64::try_from(found).unwrap_or(i64::MAX)),
             Err(error) => reply.error(error),
         }
@@ -503,9 +402,40 @@ impl Filesystem for Door {
     ) {
         let from = (Ino(ino_in.0), Fh(fh_in.0), offset_in);
         let to = (Ino(ino_out.0), Fh(fh_out.0), offset_out);
-        match self.run(|view| view.copy_range(from, to, length.min(LENGTH_MAX))) {
-            Ok(copied) => reply.written(u32::try_from(copied).unwrap_or(u32::MAX)),
-            Err(error) => reply.error(error),
+        let length = length.min(COPY_MAX);
+        self.answer(true, move |serve| written(serve.run(|view| view.copy_range(from, to, length)), reply));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_cannot_be_are_refused_with_the_kernels_numbers() {
+        let errno = |bytes: &[u8]| name(OsStr::from_bytes(bytes)).map_err(|error| super::super::errno_of(&error));
+        assert_eq!(errno(b"a").unwrap().as_bytes(), b"a");
+        assert_eq!(errno(&[b'x'; 256]).unwrap_err(), crate::host::Errno::NAMETOOLONG);
+        for bad in [&b""[..], b".", b"..", b"a/b"] {
+            assert_eq!(errno(bad).unwrap_err(), crate::host::Errno::INVAL);
         }
+    }
+
+    #[test]
+    fn open_flags_say_what_is_wanted() {
+        let of = |flags| access(flags);
+        let plain = Access { read: true, write: false, append: false, truncate: false };
+        assert_eq!(of(libc::O_RDONLY | libc::O_DIRECT | libc::O_CLOEXEC), plain);
+        assert_eq!(of(libc::O_WRONLY | libc::O_APPEND), Access { read: false, write: true, append: true, ..plain });
+        assert_eq!(of(libc::O_RDWR | libc::O_TRUNC), Access { write: true, truncate: true, ..plain });
+    }
+
+    #[test]
+    fn flags_of_a_rename_are_one_mode_or_none() {
+        assert_eq!(rename_mode(RenameFlags::empty()), Some(RenameMode::Replace));
+        assert_eq!(rename_mode(RenameFlags::RENAME_NOREPLACE), Some(RenameMode::NoReplace));
+        assert_eq!(rename_mode(RenameFlags::RENAME_EXCHANGE), Some(RenameMode::Exchange));
+        assert_eq!(rename_mode(RenameFlags::RENAME_WHITEOUT), None);
+        assert_eq!(rename_mode(RenameFlags::RENAME_EXCHANGE | RenameFlags::RENAME_NOREPLACE), None);
     }
 }

@@ -1,60 +1,41 @@
 //! Mounting: made whole before anybody can see it, and taken away without leaving anything behind.
 
 use std::{
+    ffi::OsString,
     io,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    thread::JoinHandle,
+    time::Duration,
 };
 
-use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use fuser::{Config, Session, SessionACL};
 use parking_lot::{Condvar, Mutex};
-use rustix::{
-    fs::{CWD, Mode, OFlags},
-    mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags},
+use rustix::fs::{CWD, Mode, OFlags};
+
+use super::{
+    backings::Backings,
+    detached,
+    door::Door,
+    fusermount,
+    init::Passing,
+    notifier::KernelNotify,
+    nudge,
+    options::MountOptions,
+    serve::Serve,
+    stale,
+    unmount::{self, Device},
 };
+use crate::{host::Errno, view::View};
 
-use super::{door::Door, notifier::KernelNotify, nudge, stale};
-use crate::view::View;
+/// How long a dropped mount waits for its users.
+const DROP_WAIT: Duration = Duration::from_secs(5);
 
-/// How to mount.
-#[derive(Clone, Debug)]
-pub struct MountOptions {
-    /// Shown as the device in `mount` and `df`.
-    pub source: String,
-    /// Refuse changes at the mount already.
-    pub read_only: bool,
-    /// Let users other than the daemon's in.
-    pub allow_other: bool,
-    /// Honour setuid bits.
-    pub suid: bool,
-    /// Honour device nodes.
-    pub dev: bool,
-    /// Refuse to run programs.
-    pub noexec: bool,
-    /// How long the kernel believes names and attributes.
-    pub ttl: Duration,
-    /// Wake watchers for what tools change.
-    pub nudge: bool,
-}
-
-impl Default for MountOptions {
-    fn default() -> Self {
-        MountOptions {
-            source: "wardfs".into(),
-            read_only: false,
-            allow_other: false,
-            suid: false,
-            dev: false,
-            noexec: false,
-            ttl: Duration::from_secs(1),
-            nudge: true,
-        }
-    }
-}
-
-/// Why a mount could not be made.
+/// Why a mount could not be made. Nothing is mounted then.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The mountpoint is not a directory that can be used.
@@ -68,6 +49,15 @@ pub enum MountError {
     /// `/dev/fuse` cannot be opened.
     #[error("/dev/fuse: {0}; `wardfs doctor` tells what is missing, `wardfs serve` works without a mount")]
     Device(io::Error),
+    /// Neither we may mount, nor is there a program that may.
+    #[error(
+        "fusermount3 is not installed, and without it only root can mount; install fuse3, or use `wardfs serve`, which \
+         works without a mount"
+    )]
+    NoFusermount,
+    /// `fusermount3` refused.
+    #[error("fusermount3: {0}")]
+    Fusermount(String),
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
@@ -78,118 +68,172 @@ pub enum MountError {
     },
 }
 
-/// A view that is mounted.
+impl MountError {
+    pub(super) fn system<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> MountError {
+        move |source| MountError::System { what, source: source.into() }
+    }
+}
+
+/// The end of a session, to be waited for.
+#[derive(Default)]
+pub(super) struct End {
+    ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// Says that the session has ended, however it did.
+struct Ending(Arc<End>);
+
+/// A view that is mounted. Dropping it unmounts.
 pub struct Mount {
     view: Arc<View>,
     mountpoint: PathBuf,
+    device: Device,
     notify: Arc<KernelNotify>,
-    session: Mutex<Option<BackgroundSession>>,
-    ended: Arc<(Mutex<bool>, Condvar)>,
+    session: Mutex<Option<JoinHandle<()>>>,
+    end: Arc<End>,
 }
 
-/// Mounts a view. When this returns, the mount answers.
+/// Mounts a view. When this returns, the mount answers, and the view tells the kernel of its changes.
 ///
 /// # Errors
 /// `MountError`; then nothing is mounted.
 pub fn mount(view: &Arc<View>, mountpoint: &Path, options: &MountOptions) -> Result<Mount, MountError> {
-    let system = |what| move |source: io::Error| MountError::System { what, source };
-    stale::clear_stale(mountpoint).map_err(system("clearing a dead mount"))?;
-    let bad = |reason: String| MountError::Mountpoint { path: mountpoint.to_owned(), reason };
-    let target = rustix::fs::openat(CWD, mountpoint, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| bad(format!("{error}; the mountpoint must be an existing directory")))?;
-    let attr = crate::host::stat(target.as_fd()).map_err(|error| bad(error.to_string()))?;
-    if !view.sources().iter().any(|source| source.root.key().ino == attr.ino && source.fs.dev() == attr.dev) {
-        view.hide(attr.dev, attr.ino);
-    }
-    let ended = Arc::new((Mutex::new(false), Condvar::new()));
-    let privileged = rustix::process::geteuid().is_root();
-    let door = Door::new(Arc::clone(view), options.ttl, privileged, Arc::clone(&ended));
-    let mut config = Config::default();
-    config.n_threads = Some(std::thread::available_parallelism().map_or(2, usize::from).max(2) + 2);
-    // The kernel itself keeps others out, unless allow_other lets them in.
-    config.acl = if options.allow_other || privileged { SessionACL::All } else { SessionACL::Owner };
-    let (session, place) = if privileged {
-        let (session, tree) = own_mount(door, options, config)?;
-        (session, Some(tree))
-    } else {
-        config.mount_options = vec![
-            MountOption::FSName(options.source.replace(',', "_")),
-            MountOption::Subtype("wardfs".into()),
-            MountOption::DefaultPermissions,
-            MountOption::NoSuid,
-            MountOption::NoDev,
-        ];
-        config.mount_options.extend(options.read_only.then_some(MountOption::RO));
-        config.mount_options.extend(options.noexec.then_some(MountOption::NoExec));
-        (Session::new(door, mountpoint, &config).map_err(system("mounting by fusermount3"))?, None)
+    stale::clear_stale(mountpoint).map_err(MountError::system("clearing a dead mount"))?;
+    let (target, mountpoint) = open_target(view, mountpoint)?;
+    let serve = Serve {
+        view: Arc::clone(view),
+        ttl: options.ttl,
+        negative_ttl: options.negative_ttl,
+        backings: Backings::default(),
     };
-    let background = session.spawn().map_err(system("starting the session"))?;
-    let nudger = if options.nudge { nudge::start(mountpoint) } else { None };
-    view.set_nudger(nudger.as_ref().map_or(0, std::process::Child::id));
-    let notify = KernelNotify::start(background.notifier(), nudger);
-    if let Some(tree) = place {
-        let moved = rustix::mount::move_mount(
-            &tree,
-            c"",
-            &target,
-            c"",
-            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
-        );
-        if let Err(error) = moved {
-            notify.stop();
-            return Err(MountError::System { what: "attaching the mount", source: error.into() });
+    let door = Door::new(serve, if options.passthrough { Passing::Allowed } else { Passing::Off });
+    let (session, place) = greet(door, &mountpoint, options)?;
+    let attached = matches!(place, Place::Attached);
+    let mounted = start(Arc::clone(view), target, mountpoint.clone(), session, place, options);
+    if mounted.is_err() && attached {
+        // Not if a `Mount` was made of it: dropping that detached it.
+        match stale::clear_stale(&mountpoint) {
+            Ok(_) => {}
+            Err(error) => tracing::error!(%error, "a mount that failed could not be taken away again"),
         }
     }
-    let as_notify: Arc<dyn crate::view::Notify> = Arc::clone(&notify) as Arc<dyn crate::view::Notify>;
-    view.set_notify(as_notify);
-    Ok(Mount {
-        view: Arc::clone(view),
-        mountpoint: mountpoint.to_owned(),
-        notify,
-        session: Mutex::new(Some(background)),
-        ended,
+    mounted
+}
+
+/// Starts the threads, and shows the mount once they run.
+fn start(
+    view: Arc<View>,
+    target: OwnedFd,
+    mountpoint: PathBuf,
+    session: Session<Door>,
+    place: Place,
+    options: &MountOptions,
+) -> Result<Mount, MountError> {
+    let end = Arc::new(End::default());
+    let device = match &place {
+        Place::Detached(tree) => Device::of_tree(tree.as_fd()),
+        Place::Attached => Device::of_mountpoint(&mountpoint),
+    }
+    .map_err(MountError::system("looking at the mount"))?;
+    let notify = KernelNotify::start(session.notifier()).map_err(MountError::system("starting a thread"))?;
+    let session = serve_session(session, Arc::clone(&end)).map_err(MountError::system("starting a thread"))?;
+    // From here on dropping it takes everything back.
+    let mount = Mount { view, mountpoint, device, notify, session: Mutex::new(Some(session)), end };
+    if let Place::Detached(tree) = place {
+        detached::attach(&tree, target.as_fd())?;
+    }
+    if let Some(program) = &options.nudger {
+        mount.start_nudger(program);
+    }
+    let notify: Arc<dyn crate::view::Notify> = Arc::clone(&mount.notify) as Arc<dyn crate::view::Notify>;
+    mount.view.set_notify(notify);
+    Ok(mount)
+}
+
+/// Opens the mountpoint, before anything is mounted there, and hides it from the view if it lies in a source: else the view
+/// would contain itself.
+fn open_target(view: &View, mountpoint: &Path) -> Result<(OwnedFd, PathBuf), MountError> {
+    let bad = |error: Errno| MountError::Mountpoint {
+        path: mountpoint.to_owned(),
+        reason: format!("{error}; the mountpoint must be an existing directory"),
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let target = rustix::fs::openat(CWD, mountpoint, flags, Mode::empty()).map_err(bad)?;
+    let attr = crate::host::stat(target.as_fd()).map_err(bad)?;
+    let is_source =
+        |source: &Arc<crate::view::Source>| (source.fs.dev(), source.root.key().ino) == (attr.dev, attr.ino);
+    if !view.sources().iter().any(is_source) {
+        view.hide(attr.dev, attr.ino);
+    }
+    let path = rustix::fs::readlink(format!("/proc/self/fd/{}", target.as_raw_fd()), Vec::new()).map_err(bad)?;
+    Ok((target, PathBuf::from(OsString::from_vec(path.into_bytes()))))
+}
+
+/// Where a session's mount is.
+enum Place {
+    /// Nowhere yet.
+    Detached(OwnedFd),
+    /// At the mountpoint.
+    Attached,
+}
+
+/// Makes a mount, ourselves or by `fusermount3`, and agrees with the kernel.
+fn greet(door: Door, mountpoint: &Path, options: &MountOptions) -> Result<(Session<Door>, Place), MountError> {
+    let (device, place) = match detached::make(options)? {
+        Some((device, tree)) => (device, Place::Detached(tree)),
+        None => (fusermount::mount(mountpoint, options)?, Place::Attached),
+    };
+    let mut config = Config::default();
+    config.n_threads = Some(std::thread::available_parallelism().map_or(2, usize::from).max(2));
+    // Whom the kernel lets in without allow_other is no more than its owner; the library would ask again, and get it wrong
+    // for requests that the kernel makes in nobody's name.
+    match Session::from_fd(door, device, SessionACL::All, config) {
+        Ok(session) => Ok((session, place)),
+        Err(error) => {
+            if let Place::Attached = place {
+                unmount::detach(mountpoint).map_err(MountError::system("unmounting again"))?;
+            }
+            Err(MountError::system("greeting the kernel")(error))
+        }
+    }
+}
+
+fn serve_session(session: Session<Door>, end: Arc<End>) -> io::Result<JoinHandle<()>> {
+    let ending = Ending(end);
+    std::thread::Builder::new().name("fuse".into()).spawn(move || {
+        let _ending = ending;
+        match session.run() {
+            Ok(()) => {}
+            // The connection was cut off, by us or by somebody else.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ECONNABORTED | libc::ENODEV)) => {}
+            Err(error) => tracing::error!(%error, "the mount ended with an error"),
+        }
     })
 }
 
-/// A mount made by our own system calls: nobody sees it before it answers, and options cannot be smuggled in.
-fn own_mount(door: Door, options: &MountOptions, config: Config) -> Result<(Session<Door>, OwnedFd), MountError> {
-    let system = |what| move |source: rustix::io::Errno| MountError::System { what, source: source.into() };
-    let device = rustix::fs::openat(CWD, "/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| MountError::Device(error.into()))?;
-    let fs = rustix::mount::fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC).map_err(system("fsopen"))?;
-    let set = |key: &str, value: &str| {
-        rustix::mount::fsconfig_set_string(fs.as_fd(), key, value).map_err(system("configuring the mount"))
-    };
-    let flag = |key: &str| rustix::mount::fsconfig_set_flag(fs.as_fd(), key).map_err(system("configuring the mount"));
-    set("source", &options.source)?;
-    set("subtype", "wardfs")?;
-    set("fd", &device.as_raw_fd().to_string())?;
-    set("rootmode", "40755")?;
-    set("user_id", &rustix::process::geteuid().as_raw().to_string())?;
-    set("group_id", &rustix::process::getegid().as_raw().to_string())?;
-    flag("default_permissions")?;
-    if options.allow_other {
-        flag("allow_other")?;
+impl Drop for Ending {
+    fn drop(&mut self) {
+        *self.0.ended.lock() = true;
+        self.0.changed.notify_all();
     }
-    if options.read_only {
-        flag("ro")?;
+}
+
+impl End {
+    /// Waits until the session has ended, or the time is over. True if it has ended.
+    fn wait_for(&self, time: Option<Duration>) -> bool {
+        let mut ended = self.ended.lock();
+        match time {
+            None => self.changed.wait_while(&mut ended, |ended| !*ended),
+            // Whether it timed out shows in the value.
+            Some(time) => drop(self.changed.wait_while_for(&mut ended, |ended| !*ended, time)),
+        }
+        *ended
     }
-    rustix::mount::fsconfig_create(fs.as_fd()).map_err(system("making the mount"))?;
-    let mut attributes = MountAttrFlags::empty();
-    attributes.set(MountAttrFlags::MOUNT_ATTR_NOSUID, !options.suid);
-    attributes.set(MountAttrFlags::MOUNT_ATTR_NODEV, !options.dev);
-    attributes.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, options.noexec);
-    attributes.set(MountAttrFlags::MOUNT_ATTR_RDONLY, options.read_only);
-    let tree =
-        rustix::mount::fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).map_err(system("fsmount"))?;
-    let acl = config.acl;
-    let session = Session::from_fd(door, device, acl, config)
-        .map_err(|source| MountError::System { what: "greeting the kernel", source })?;
-    Ok((session, tree))
 }
 
 impl Mount {
-    /// Where it is mounted.
+    /// Where it is mounted: absolute, symlinks resolved.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
     }
@@ -199,54 +243,79 @@ impl Mount {
         &self.view
     }
 
+    /// True if the kernel reads and writes files itself; false once it has refused the first one.
+    pub fn passthrough(&self) -> bool {
+        self.view.passes()
+    }
+
     /// True once the kernel has ended the mount: it was unmounted, by us or by somebody else.
     pub fn has_ended(&self) -> bool {
-        *self.ended.0.lock()
+        *self.end.ended.lock()
+    }
+
+    /// Waits until the mount has ended, by us or by somebody else.
+    pub fn wait_unmounted(&self) {
+        self.end.wait_for(None);
     }
 
     /// Waits until the mount has ended, or the time is over. True if it has ended.
     pub fn wait_ended(&self, time: Duration) -> bool {
-        let until = Instant::now() + time;
-        let mut ended = self.ended.0.lock();
-        while !*ended {
-            if self.ended.1.wait_until(&mut ended, until).timed_out() {
-                break;
-            }
-        }
-        *ended
+        self.end.wait_for(Some(time))
     }
 
-    /// Detaches the mount, waits for its end, and seals what was open. Programs that still have files of it open get errors.
+    /// Takes the mount away: nobody can enter it from now on; programs that still have files of it open may use them until
+    /// the deadline, and get errors afterwards. Everything is sealed when this returns. The second call does nothing.
     ///
     /// # Errors
-    /// The mount could not be detached.
-    pub fn unmount(&self, time: Duration) -> io::Result<()> {
-        let Some(session) = self.session.lock().take() else { return Ok(()) };
+    /// The mount could not be detached, and still works.
+    pub fn unmount(&self, deadline: Duration) -> io::Result<()> {
+        // Held to the end: another caller returns when it is done.
+        let mut session = self.session.lock();
+        if session.is_none() {
+            return Ok(());
+        }
         if !self.has_ended() {
-            // Seals while the kernel still answers for the files.
-            if let Err(error) = self.view.release_all() {
-                tracing::error!(%error, "a file could not be sealed at the end");
-            }
-            stale::detach(&self.mountpoint)?;
+            self.device.detach_from(&self.mountpoint)?;
         }
         self.notify.stop();
-        if self.wait_ended(time) {
-            session.join()?;
-        } else {
-            // Somebody keeps the detached mount busy: the connection dies with our process.
-            tracing::warn!(mountpoint = %self.mountpoint.display(), "the mount is still in use; it is cut off");
-            drop(session);
-        }
+        self.view.set_nudger(0);
+        let mut ended = self.end.wait_for(Some(deadline));
         if let Err(error) = self.view.release_all() {
             tracing::error!(%error, "a file could not be sealed at the end");
         }
+        if !ended {
+            tracing::warn!(mountpoint = %self.mountpoint.display(), "the mount is still in use; it is cut off");
+            if let Err(error) = self.device.abort() {
+                tracing::error!(%error, "the mount could not be cut off; it ends with this process");
+            }
+            ended = self.end.wait_for(Some(DROP_WAIT));
+        }
+        match session.take() {
+            Some(thread) if ended => {
+                if thread.join().is_err() {
+                    tracing::error!("a thread of the mount panicked");
+                }
+            }
+            Some(_) | None => {}
+        }
         Ok(())
+    }
+
+    /// Its touches are known for what they are before it is asked for any.
+    fn start_nudger(&self, program: &Path) {
+        match nudge::start(program, &self.mountpoint) {
+            Ok(nudger) => {
+                self.view.set_nudger(nudger.id());
+                self.notify.feed(nudger);
+            }
+            Err(error) => tracing::warn!(%error, "the nudger did not start; watchers are not woken for tools' changes"),
+        }
     }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if let Err(error) = self.unmount(Duration::from_secs(5)) {
+        if let Err(error) = self.unmount(DROP_WAIT) {
             tracing::error!(%error, mountpoint = %self.mountpoint.display(), "unmounting failed");
         }
     }

@@ -2,11 +2,11 @@
 
 use std::{
     collections::VecDeque,
-    io::Write,
-    os::unix::ffi::OsStrExt,
+    io::{self, Write},
     process::{Child, ChildStdin},
     sync::Arc,
     thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use fuser::{INodeNo, Notifier};
@@ -17,22 +17,34 @@ use crate::{
     view::{Invalidate, Notify},
 };
 
-/// Wakes that wait for the nudger, at most: more change nothing, since watchers look at the tree anyway.
+/// Touches that wait for the nudger, at most: a watcher that misses some of so many looks at the tree anyway.
 const NUDGES_MAX: usize = 10_000;
+/// How long a change waits until the kernel has been told of it. The kernel may have to wait for whoever works in the same
+/// directory; that is far shorter.
+const TELL_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
-struct Queue {
-    events: VecDeque<Invalidate>,
+struct Events {
+    waiting: VecDeque<Invalidate>,
     /// Events put in, and events told, since the start.
     put: u64,
     told: u64,
     stopping: bool,
 }
 
+#[derive(Default)]
+struct Nudges {
+    waiting: VecDeque<ViewPath>,
+    stopping: bool,
+    /// There is a nudger.
+    fed: bool,
+}
+
+#[derive(Default)]
 struct Shared {
-    queue: Mutex<Queue>,
+    events: Mutex<Events>,
     changed: Condvar,
-    nudges: Mutex<(VecDeque<ViewPath>, bool)>,
+    nudges: Mutex<Nudges>,
     nudged: Condvar,
 }
 
@@ -44,43 +56,43 @@ pub(super) struct KernelNotify {
 }
 
 impl KernelNotify {
-    /// Starts its thread, and another that feeds the nudger.
-    pub fn start(notifier: Notifier, nudger: Option<Child>) -> Arc<KernelNotify> {
-        let shared = Arc::new(Shared {
-            queue: Mutex::default(),
-            changed: Condvar::new(),
-            nudges: Mutex::default(),
-            nudged: Condvar::new(),
-        });
-        let mut nudger = nudger;
-        let stdin = nudger.as_mut().and_then(|child| child.stdin.take());
-        let mut threads = Vec::new();
-        let tell = Arc::clone(&shared);
-        threads.extend(std::thread::Builder::new().name("notifier".into()).spawn(move || run(&tell, &notifier)).ok());
-        if let Some(stdin) = stdin {
-            let feed = Arc::clone(&shared);
-            threads.extend(
-                std::thread::Builder::new().name("nudges".into()).spawn(move || feed_nudger(&feed, stdin)).ok(),
-            );
-        }
-        Arc::new(KernelNotify { shared, threads: Mutex::new(threads), nudger: Mutex::new(nudger) })
+    /// Starts its thread.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(notifier: Notifier) -> io::Result<Arc<KernelNotify>> {
+        let shared = Arc::<Shared>::default();
+        let telling = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("notifier".into()).spawn(move || run(&telling, &notifier))?;
+        Ok(Arc::new(KernelNotify { shared, threads: Mutex::new(vec![thread]), nudger: Mutex::default() }))
     }
 
-    /// Ends the threads and the nudger. What waits is dropped: the mount is going away.
+    /// From now on `nudger` is asked to touch what is to be seen. Called once.
+    pub fn feed(&self, mut nudger: Child) {
+        if let Some(input) = nudger.stdin.take() {
+            let shared = Arc::clone(&self.shared);
+            let started = std::thread::Builder::new().name("nudges".into()).spawn(move || feed(&shared, input));
+            self.shared.nudges.lock().fed = started.is_ok();
+            self.threads.lock().extend(started.ok());
+        }
+        *self.nudger.lock() = Some(nudger);
+    }
+
+    /// Ends the threads and the nudger. What waits is dropped, for the mount is going away.
     pub fn stop(&self) {
-        self.shared.queue.lock().stopping = true;
+        self.shared.events.lock().stopping = true;
         self.shared.changed.notify_all();
-        self.shared.nudges.lock().1 = true;
+        self.shared.nudges.lock().stopping = true;
         self.shared.nudged.notify_all();
         let nudger = self.nudger.lock().take();
         if let Some(mut child) = nudger {
-            // It may be waiting for an answer of the mount that will not come.
-            let ended = child.kill().and_then(|()| child.wait());
-            if let Err(error) = ended {
+            // Killed, since it may have thousands of paths before it; what it touches is not changed, so nothing is cut short.
+            if let Err(error) = child.kill().and_then(|()| child.wait()) {
                 tracing::debug!(%error, "the nudger was gone already");
             }
         }
-        for thread in self.threads.lock().drain(..) {
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("a notifier thread panicked");
             }
@@ -88,52 +100,67 @@ impl KernelNotify {
     }
 }
 
+impl Drop for KernelNotify {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 impl Notify for KernelNotify {
     fn tell(&self, events: Vec<Invalidate>) {
-        let mut queue = self.shared.queue.lock();
-        queue.put += events.len() as u64;
-        let wanted = queue.put;
-        queue.events.extend(events);
+        let mut queue = self.shared.events.lock();
+        let wanted = queue.put(events);
         self.shared.changed.notify_all();
+        let until = Instant::now() + TELL_WAIT;
         while queue.told < wanted && !queue.stopping {
-            self.shared.changed.wait(&mut queue);
+            if self.shared.changed.wait_until(&mut queue, until).timed_out() {
+                tracing::warn!("the kernel has not taken notice of a change yet");
+                return;
+            }
         }
     }
 
     fn tell_later(&self, events: Vec<Invalidate>) {
-        let mut queue = self.shared.queue.lock();
-        queue.put += events.len() as u64;
-        queue.events.extend(events);
+        self.shared.events.lock().put(events);
         self.shared.changed.notify_all();
     }
 
     fn nudge(&self, paths: Vec<ViewPath>) {
         let mut nudges = self.shared.nudges.lock();
-        if nudges.0.len() + paths.len() <= NUDGES_MAX {
-            nudges.0.extend(paths);
+        if nudges.fed && nudges.waiting.len() + paths.len() <= NUDGES_MAX {
+            nudges.waiting.extend(paths);
             self.shared.nudged.notify_all();
         }
     }
 }
 
+impl Events {
+    /// The count at which these are told.
+    fn put(&mut self, events: Vec<Invalidate>) -> u64 {
+        self.put += events.len() as u64;
+        self.waiting.extend(events);
+        self.put
+    }
+}
+
 fn run(shared: &Shared, notifier: &Notifier) {
     loop {
-        let batch: Vec<Invalidate> = {
-            let mut queue = shared.queue.lock();
-            while queue.events.is_empty() && !queue.stopping {
+        let batch = {
+            let mut queue = shared.events.lock();
+            while queue.waiting.is_empty() && !queue.stopping {
                 shared.changed.wait(&mut queue);
             }
             if queue.stopping {
+                // Nobody waits for what will not be told.
                 shared.changed.notify_all();
                 return;
             }
-            queue.events.drain(..).collect()
+            std::mem::take(&mut queue.waiting)
         };
-        let told = batch.len() as u64;
-        for event in batch {
-            tell(notifier, &event);
+        for event in &batch {
+            tell(notifier, event);
         }
-        shared.queue.lock().told += told;
+        shared.events.lock().told += batch.len() as u64;
         shared.changed.notify_all();
     }
 }
@@ -142,14 +169,12 @@ fn tell(notifier: &Notifier, event: &Invalidate) {
     let done = match event {
         Invalidate::Node(ino) => notifier.inval_inode(INodeNo(ino.0), 0, 0),
         Invalidate::Name(parent, name) => notifier.inval_entry(INodeNo(parent.0), name.as_os_str()),
-        Invalidate::Removed { parent, child, name } => {
-            match notifier.delete(INodeNo(parent.0), INodeNo(child.0), name.as_os_str()) {
-                // Not what the kernel knows by that name, or in use as a directory: then only the name goes.
-                Err(_) => notifier.inval_entry(INodeNo(parent.0), name.as_os_str()),
-                Ok(()) => Ok(()),
-            }
-        }
+        Invalidate::Removed { parent, child, name } => notifier
+            .delete(INodeNo(parent.0), INodeNo(child.0), name.as_os_str())
+            // Not what the kernel knows by that name, or a directory in use: then only the name goes.
+            .or_else(|_| notifier.inval_entry(INodeNo(parent.0), name.as_os_str())),
     };
+    // What the kernel does not know needs no telling.
     if let Err(error) = done
         && error.raw_os_error() != Some(libc::ENOENT)
     {
@@ -157,29 +182,29 @@ fn tell(notifier: &Notifier, event: &Invalidate) {
     }
 }
 
-fn feed_nudger(shared: &Shared, mut stdin: ChildStdin) {
+fn feed(shared: &Shared, mut nudger: ChildStdin) {
     loop {
-        let batch: Vec<ViewPath> = {
+        let path = {
             let mut nudges = shared.nudges.lock();
-            while nudges.0.is_empty() && !nudges.1 {
+            loop {
+                if nudges.stopping {
+                    return;
+                }
+                if let Some(path) = nudges.waiting.pop_front() {
+                    break path;
+                }
                 shared.nudged.wait(&mut nudges);
             }
-            if nudges.1 {
-                return;
-            }
-            nudges.0.drain(..).collect()
         };
-        for path in batch {
-            let line = [path.as_bytes(), b"\0"].concat();
-            if stdin.write_all(&line).is_err() {
-                tracing::warn!("the nudger is gone; watchers are not woken by tools any more");
-                return;
+        let line = [path.as_bytes(), b"\0"].concat();
+        if let Err(error) = nudger.write_all(&line) {
+            let mut nudges = shared.nudges.lock();
+            if !nudges.stopping {
+                tracing::warn!(%error, "the nudger is gone; watchers are not woken for tools' changes any more");
             }
+            nudges.fed = false;
+            nudges.waiting.clear();
+            return;
         }
     }
-}
-
-/// A path below the mountpoint, for the nudger.
-pub(super) fn below(mountpoint: &std::path::Path, path: &[u8]) -> std::path::PathBuf {
-    mountpoint.join(std::ffi::OsStr::from_bytes(path))
 }

@@ -1,56 +1,43 @@
 //! Dead mounts of ours: found by the error they answer with, and cleared away.
 
-use std::{io, path::Path};
-
-use rustix::{
-    fs::{AtFlags, CWD, StatxFlags},
-    io::Errno,
-    mount::UnmountFlags,
+use std::{
+    io,
+    path::{Path, PathBuf},
 };
 
-/// Detaches a mount at `mountpoint` whose daemon died. True if there was one.
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+
+use super::unmount::{detach, top_mount};
+use crate::host::Errno;
+
+/// Detaches a mount of ours at `mountpoint` whose daemon died. True if there was one.
 ///
 /// # Errors
-/// The mount is dead and could not be detached, or is not ours.
+/// It is dead and not ours, or could not be detached.
 pub fn clear_stale(mountpoint: &Path) -> io::Result<bool> {
+    // What the kernel remembers of a dead mount would look alive: it must ask.
     match rustix::fs::statx(CWD, mountpoint, AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS) {
         Err(Errno::NOTCONN | Errno::CONNABORTED) => {}
         Ok(_) | Err(_) => return Ok(false),
     }
-    if !is_ours(mountpoint) {
-        return Err(io::Error::other(format!(
-            "{} is a dead mount of another file system; unmount it with `umount -l`",
-            mountpoint.display()
-        )));
+    let path = absolute(mountpoint)?;
+    match top_mount(&path)? {
+        Some(line) if line.fs_type == "fuse.wardfs" => {}
+        Some(_) | None => {
+            let path = path.display();
+            let message = format!("{path} is a dead mount of another file system; unmount it with `umount -l {path}`");
+            return Err(io::Error::other(message));
+        }
     }
-    detach(mountpoint)?;
+    detach(&path)?;
     Ok(true)
 }
 
-fn is_ours(mountpoint: &Path) -> bool {
-    let Ok(table) = crate::host::process_file(std::process::id(), "mountinfo") else { return false };
-    let table = String::from_utf8_lossy(&table);
-    let wanted = escaped(mountpoint);
-    table.lines().any(|line| {
-        let Some((left, right)) = line.split_once(" - ") else { return false };
-        left.split(' ').nth(4) == Some(wanted.as_str()) && right.starts_with("fuse.wardfs ")
-    })
-}
-
-/// A path as mountinfo writes it.
-fn escaped(path: &Path) -> String {
-    path.to_string_lossy().replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012")
-}
-
-/// Detaches whatever is mounted at a path: by the kernel, or by `fusermount3` for a user.
-pub(super) fn detach(mountpoint: &Path) -> io::Result<()> {
-    match rustix::mount::unmount(mountpoint, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-        Ok(()) => Ok(()),
-        Err(Errno::PERM) => {
-            let done =
-                std::process::Command::new("fusermount3").args(["-u", "-z", "-q", "--"]).arg(mountpoint).status()?;
-            if done.success() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
-        }
-        Err(error) => Err(error.into()),
+/// The path as the kernel lists it. Only the directory above can be asked, since the dead mount answers nothing.
+fn absolute(mountpoint: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(mountpoint)?;
+    match (path.parent(), path.file_name()) {
+        (Some(above), Some(name)) => Ok(above.canonicalize()?.join(name)),
+        _ => Ok(path),
     }
 }

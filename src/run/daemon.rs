@@ -280,6 +280,7 @@ impl Daemon {
                     suid: config.mount.suid,
                     dev: config.mount.dev,
                     noexec: config.mount.noexec,
+                    nudger: Some(fuse::OWN_PROGRAM.into()),
                     ..MountOptions::default()
                 };
                 match fuse::mount(&view, mountpoint, &options) {

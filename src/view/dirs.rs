@@ -112,6 +112,12 @@ impl View {
         Ok(())
     }
 
+    /// The directory that holds a directory, for `..`; its own number for the root and for what is gone.
+    pub fn parent(&self, ino: Ino) -> Ino {
+        let parent = |node: Arc<Node>| node.names.lock().last().map(|(parent, _)| parent.ino);
+        self.nodes.get(ino).and_then(parent).unwrap_or(ino)
+    }
+
     /// Closes the stream of a directory, so that it costs no descriptor while nobody reads it.
     pub fn end_listing(&self, ino: Ino) {
         if let Some(node) = self.nodes.get(ino) {

@@ -32,16 +32,6 @@ impl View {
         Ok(Entry { node: self.show(&node, attr) })
     }
 
-    /// The directory above a directory; the root's is itself.
-    ///
-    /// # Errors
-    /// ESTALE.
-    pub fn parent(&self, ino: Ino) -> Result<Ino> {
-        let node = self.node(ino)?;
-        let above = node.names.lock().last().map(|(parent, _)| parent.ino);
-        Ok(above.unwrap_or(Ino::ROOT))
-    }
-
     /// The kernel drops references. True if it has none left, so that what it was given can go too.
     pub fn forget(&self, ino: Ino, count: u64) -> bool {
         self.nodes.forget(ino, count)

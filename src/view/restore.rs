@@ -207,12 +207,28 @@ impl<'a> Restore<'a> {
     fn remove(&mut self, found: &Found) -> Result<()> {
         self.view.writable(&found.node)?;
         let before = self.view.plan_snapshot(found)?;
+        // A directory that the plan moves takes along what is in it.
+        let path = self.after_moves(&found.path);
         let place = self
             .view
-            .place_of(&found.path, found.class.unversioned)
+            .place_of(&path, found.class.unversioned)
             .ok_or_else(|| ViewError::ReadOnly(found.path.clone()))?;
         self.plan.push(&place, ChangeKind::Remove, before.id, Some(&found.node), None, Some(&before), None);
         Ok(())
+    }
+
+    /// Where something that stands at `path` now stands when the steps planned so far are done.
+    fn after_moves(&self, path: &ViewPath) -> ViewPath {
+        let mut path = path.clone();
+        for step in self.plan.steps.iter().filter(|step| step.change.kind == ChangeKind::Rename) {
+            let place = |at: &ViewPath| self.view.place(step.source.id, at);
+            if let (Some(from), Some(to)) = (step.change.from.as_ref().and_then(place), place(&step.change.path))
+                && let Some(rest) = path.strip_prefix(&from)
+            {
+                path = to.join_path(&rest);
+            }
+        }
+        path
     }
 
     /// Moves what stands elsewhere now: directly where the way is free, else to a name of our own in between. Returns those,

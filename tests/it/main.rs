@@ -6,6 +6,7 @@ mod cli;
 mod coherence;
 mod crash;
 mod differential;
+mod fuse_door;
 mod harness;
 mod model;
 mod policy;

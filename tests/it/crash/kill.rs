@@ -116,7 +116,7 @@ fn killed_under_load(setup: Setup) {
                     )
                 })
                 .into();
-            std::thread::sleep(Duration::from_millis(100 + Random::new(round).next() % 500));
+            std::thread::sleep(Duration::from_millis(1500 + Random::new(round).next() % 500));
             mount.kill();
             stop.store(true, Ordering::Relaxed);
             all.extend(tools.into_iter().chain(shells).map(|(name, thread)| (name, thread.join().unwrap())));
