@@ -1,19 +1,30 @@
 //! The operation log (the truth), the contents it keeps, and the index over it (disposable).
 //!
-//! One `Store` is one directory with one writing process. The byte layout stands in `versions/FORMAT.md`.
+//! One `Store` is one directory with one writing process.
+#![doc = include_str!("versions/FORMAT.md")]
 
+mod actors;
 mod blob;
+mod blobs;
 mod codec;
 pub mod crash;
 mod error;
 mod flush;
+mod frame;
+mod heads;
 mod index;
+mod indexer;
 mod lock;
 mod log;
 mod query;
 mod record;
 mod recovery;
+mod reserve;
+mod scan;
+mod segment;
 mod store;
+#[cfg(test)]
+mod tests;
 mod timeline;
 
 pub use error::StoreError;

@@ -71,6 +71,32 @@ pub fn chmod_fd(fd: BorrowedFd<'_>, mode: u32) -> Result<()> {
     Ok(())
 }
 
+/// Locks a whole file for writing, for as long as the open file description lives (`F_OFD_SETLK`). Does not wait.
+///
+/// # Errors
+/// EAGAIN if another open file description has a lock; the host's.
+pub fn lock_file(fd: BorrowedFd<'_>) -> Result<()> {
+    set_lock(fd, libc::F_WRLCK)
+}
+
+/// Gives the lock of [`lock_file`] up, also if a process that was just forked still shares the description.
+///
+/// # Errors
+/// The host's.
+pub fn unlock_file(fd: BorrowedFd<'_>) -> Result<()> {
+    set_lock(fd, libc::F_UNLCK)
+}
+
+fn set_lock(fd: BorrowedFd<'_>, kind: c_int) -> Result<()> {
+    // SAFETY: `flock` is plain numbers, for which zeros are valid.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::c_short::try_from(kind).expect("a small number");
+    lock.l_whence = libc::c_short::try_from(libc::SEEK_SET).expect("a small number");
+    // SAFETY: the kernel reads `lock` during the call only.
+    checked(c_long::from(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) }))?;
+    Ok(())
+}
+
 /// Sets the file system user id of this thread and returns what it was. The call reports no failure: ask again.
 /// `u32::MAX` only asks.
 pub fn set_fsuid(uid: u32) -> u32 {

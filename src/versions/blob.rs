@@ -32,7 +32,7 @@ fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let frame = zstd::bulk::compress(bytes, LEVEL).ok()?;
-    (frame.len() < bytes.len() / 10 * 9).then_some(frame)
+    (frame.len() <= bytes.len() / 10 * 9).then_some(frame)
 }
 
 /// The content of a BLOB record; never other bytes than the hash says.

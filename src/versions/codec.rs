@@ -52,14 +52,21 @@ pub(super) fn change_kind_code(kind: ChangeKind) -> u8 {
     change_code(kind)
 }
 
-/// An operation's channel as the index keeps it.
+/// A channel as the index keeps it.
 pub(super) fn actor_channel_code(channel: Channel) -> u8 {
     channel_code(channel)
+}
+
+/// The inverse of [`actor_channel_code`].
+pub(super) fn actor_channel_of(code: u8) -> Result<Channel> {
+    channel_of(code)
 }
 
 #[derive(Encode, Decode)]
 #[cbor(map)]
 struct WireActor {
+    #[n(6)]
+    number: u32,
     #[n(0)]
     channel: u8,
     #[n(1)]
@@ -149,7 +156,7 @@ struct WireOperation {
     #[n(1)]
     time: (i64, u32),
     #[n(2)]
-    actor: WireActor,
+    actor: u32,
     #[n(3)]
     kind: u8,
     #[n(4)]
@@ -172,7 +179,7 @@ struct WireOpen {
     #[n(0)]
     op: u64,
     #[n(1)]
-    actor: WireActor,
+    actor: u32,
     #[n(2)]
     time: (i64, u32),
     #[n(3)]
@@ -199,7 +206,7 @@ struct WireCheckpoint {
     #[n(3)]
     time: (i64, u32),
     #[n(4)]
-    actor: WireActor,
+    actor: u32,
 }
 
 #[derive(Encode, Decode)]
@@ -264,8 +271,9 @@ fn text(bytes: &[u8]) -> Result<String> {
 }
 
 impl WireActor {
-    fn of(actor: &Actor) -> Self {
+    fn of(number: u32, actor: &Actor) -> Self {
         WireActor {
+            number,
             channel: channel_code(actor.channel),
             uid: actor.uid,
             pid: actor.pid,
@@ -392,12 +400,12 @@ fn decode<'b, T: Decode<'b, ()>>(payload: &'b [u8]) -> Result<T> {
     minicbor::decode(payload).map_err(|error| StoreError::Damaged(format!("a record cannot be read: {error}")))
 }
 
-/// OP.
-pub(super) fn operation(operation: &Operation) -> Vec<u8> {
+/// OP. Its actor is in an earlier ACTOR record of this number.
+pub(super) fn operation(operation: &Operation, actor: u32) -> Vec<u8> {
     encode(WireOperation {
         op: operation.op.0,
         time: stamp(operation.time),
-        actor: WireActor::of(&operation.actor),
+        actor,
         kind: op_kind_code(operation.kind),
         changes: operation.changes.iter().map(WireChange::of).collect(),
         operation_id: operation.operation_id.clone(),
@@ -408,12 +416,13 @@ pub(super) fn operation(operation: &Operation) -> Vec<u8> {
     })
 }
 
-pub(super) fn operation_of(payload: &[u8]) -> Result<Operation> {
+/// `actor` finds an actor by its number.
+pub(super) fn operation_of(payload: &[u8], actor: impl FnOnce(u32) -> Result<Actor>) -> Result<Operation> {
     let wire: WireOperation = decode(payload)?;
     Ok(Operation {
         op: OpId(wire.op),
         time: time(wire.time),
-        actor: wire.actor.actor()?,
+        actor: actor(wire.actor)?,
         kind: op_kind_of(wire.kind)?,
         changes: wire.changes.into_iter().map(WireChange::change).collect::<Result<_>>()?,
         operation_id: wire.operation_id,
@@ -424,11 +433,21 @@ pub(super) fn operation_of(payload: &[u8]) -> Result<Operation> {
     })
 }
 
+/// ACTOR.
+pub(super) fn actor(number: u32, actor: &Actor) -> Vec<u8> {
+    encode(WireActor::of(number, actor))
+}
+
+pub(super) fn actor_of(payload: &[u8]) -> Result<(u32, Actor)> {
+    let wire: WireActor = decode(payload)?;
+    Ok((wire.number, wire.actor()?))
+}
+
 /// OPEN.
-pub(super) fn open_mark(mark: &OpenMark) -> Vec<u8> {
+pub(super) fn open_mark(mark: &OpenMark, actor: u32) -> Vec<u8> {
     encode(WireOpen {
         op: mark.op.0,
-        actor: WireActor::of(&mark.actor),
+        actor,
         time: stamp(mark.time),
         source: mark.source.0,
         path: bytes(mark.path.as_bytes()),
@@ -438,11 +457,11 @@ pub(super) fn open_mark(mark: &OpenMark) -> Vec<u8> {
     })
 }
 
-pub(super) fn open_mark_of(payload: &[u8]) -> Result<OpenMark> {
+pub(super) fn open_mark_of(payload: &[u8], actor: impl FnOnce(u32) -> Result<Actor>) -> Result<OpenMark> {
     let wire: WireOpen = decode(payload)?;
     Ok(OpenMark {
         op: OpId(wire.op),
-        actor: wire.actor.actor()?,
+        actor: actor(wire.actor)?,
         time: time(wire.time),
         source: SourceId(wire.source),
         path: path_of(&wire.path)?,
@@ -453,24 +472,24 @@ pub(super) fn open_mark_of(payload: &[u8]) -> Result<OpenMark> {
 }
 
 /// CHECKPOINT.
-pub(super) fn checkpoint(checkpoint: &Checkpoint) -> Vec<u8> {
+pub(super) fn checkpoint(checkpoint: &Checkpoint, actor: u32) -> Vec<u8> {
     encode(WireCheckpoint {
         name: checkpoint.name.clone(),
         note: checkpoint.note.clone(),
         op: checkpoint.op.0,
         time: stamp(checkpoint.time),
-        actor: WireActor::of(&checkpoint.actor),
+        actor,
     })
 }
 
-pub(super) fn checkpoint_of(payload: &[u8]) -> Result<Checkpoint> {
+pub(super) fn checkpoint_of(payload: &[u8], actor: impl FnOnce(u32) -> Result<Actor>) -> Result<Checkpoint> {
     let wire: WireCheckpoint = decode(payload)?;
     Ok(Checkpoint {
         name: wire.name,
         note: wire.note,
         op: OpId(wire.op),
         time: time(wire.time),
-        actor: wire.actor.actor()?,
+        actor: actor(wire.actor)?,
     })
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with the store, and the error numbers of it.
+//! What can go wrong with the store, and which error number a system call answers then.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub enum StoreError {
         /// What is wrong, and what to do.
         reason: String,
     },
-    /// The log is damaged in its middle: opened for reading only.
+    /// The log is damaged: it is read, and nothing is added to it.
     #[error("the log is damaged: {0}")]
     Damaged(String),
     /// An earlier flush failed: nothing more is written until the daemon is restarted.
@@ -78,6 +78,36 @@ impl StoreError {
     }
 }
 
+/// A failed system call on a file of the store. A full disk or a used-up quota is `NoSpace`.
 pub(super) fn failed(path: &Path, source: std::io::Error) -> StoreError {
+    if matches!(source.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT)) {
+        return StoreError::NoSpace { path: path.to_owned() };
+    }
     StoreError::Io { what: path.display().to_string(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    fn check(error: &StoreError, expected: Errno) {
+        assert_eq!(error.errno(), expected, "{error}");
+    }
+
+    #[test]
+    fn each_error_has_its_number() {
+        let path = Path::new("/store");
+        let os = |errno: i32| std::io::Error::from_raw_os_error(errno);
+        check(&failed(path, os(libc::ENOSPC)), Errno::NOSPC);
+        check(&failed(path, os(libc::EDQUOT)), Errno::NOSPC);
+        check(&failed(path, os(libc::EMFILE)), Errno::MFILE);
+        check(&StoreError::Io { what: String::new(), source: std::io::Error::other("no number") }, Errno::IO);
+        check(&StoreError::Poisoned(String::new()), Errno::ROFS);
+        check(&StoreError::Damaged(String::new()), Errno::ROFS);
+        check(&StoreError::Unavailable(Loss::Size), Errno::IO);
+        check(&StoreError::Corrupt(Hash([0; 32])), Errno::IO);
+        check(&StoreError::Index(rusqlite::Error::InvalidQuery), Errno::IO);
+    }
 }

@@ -1,84 +1,224 @@
-//! Group commit: one thread flushes the log for all who wait, and each second for nobody in particular.
+//! Group commit: one thread flushes the log for all who wait, and within a second for nobody in particular.
 
 use std::{
-    sync::{Arc, Weak},
+    fs::File,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex};
 
 use super::{StoreError, log::Log};
+use crate::crash_point;
 
-/// What is not flushed by request is flushed after this time.
+/// What nobody waits for is flushed after this time.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Why nothing is written any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Stopped {
+    /// A flush failed.
+    Poisoned(String),
+    /// The log was damaged when it was opened.
+    Damaged(String),
+    /// The store was closed.
+    Closed,
+}
 
 #[derive(Default)]
 struct State {
     wanted: u64,
-    flushed: u64,
-    poisoned: Option<String>,
-    stopping: bool,
+    stopped: Option<Stopped>,
+    /// The thread has to end.
+    ending: bool,
 }
 
 /// The flusher of a log.
 #[derive(Default)]
 pub(super) struct Flusher {
     state: Mutex<State>,
-    changed: Condvar,
+    /// Somebody waits, or something is unflushed.
+    work: Condvar,
+    /// A flush is done, or none will be.
+    done: Condvar,
+    /// So much of the log is on disk.
+    flushed: AtomicU64,
+    /// Something was appended since the last flush began.
+    is_dirty: AtomicBool,
+    is_stopped: AtomicBool,
+    /// One flush at a time: an error is reported to one caller only, and that one must stop all.
+    turn: Mutex<()>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    #[cfg(test)]
+    pub count: AtomicU64,
+    #[cfg(test)]
+    pub fail_next: AtomicBool,
 }
 
 impl Flusher {
     /// Starts its thread. `flushed`: so much of the log is on disk already.
-    pub fn start(self: &Arc<Self>, log: &Arc<Log>, flushed: u64) {
-        self.state.lock().flushed = flushed;
-        let (flusher, log) = (Arc::downgrade(self), Arc::downgrade(log));
-        let run = move || while turn(&flusher, &log) {};
-        *self.thread.lock() = std::thread::Builder::new().name("flusher".into()).spawn(run).ok();
+    pub fn start(self: &Arc<Self>, log: &Arc<Log>, flushed: u64) -> std::io::Result<()> {
+        self.flushed.store(flushed, Ordering::Release);
+        let (flusher, log) = (Arc::clone(self), Arc::downgrade(log));
+        let thread = std::thread::Builder::new().name("flusher".into()).spawn(move || flusher.run(&log))?;
+        *self.thread.lock() = Some(thread);
+        Ok(())
+    }
+
+    fn run(&self, log: &Weak<Log>) {
+        loop {
+            let mut state = self.state.lock();
+            while !state.ending && state.wanted <= self.flushed() && !self.is_dirty.load(Ordering::SeqCst) {
+                self.work.wait(&mut state);
+            }
+            let until = Instant::now() + INTERVAL;
+            while !state.ending && state.wanted <= self.flushed() {
+                if self.work.wait_until(&mut state, until).timed_out() {
+                    break;
+                }
+            }
+            let ending = state.ending;
+            drop(state);
+            let Some(log) = log.upgrade() else { return };
+            self.is_dirty.store(false, Ordering::SeqCst);
+            // The file is held until its flush is done: one opened later would not see the error.
+            if let Some((file, end)) = log.tail() {
+                // A failure is kept, and told to all who wait.
+                let _ = self.flush(&file, end);
+            }
+            if ending || self.is_stopped.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+
+    /// Flushes a file that holds what is unflushed of the log up to `end`.
+    pub fn flush(&self, file: &File, end: u64) -> Result<(), StoreError> {
+        let turn = self.turn.lock();
+        self.check()?;
+        if self.flushed() >= end {
+            return Ok(());
+        }
+        crash_point!("flush");
+        let result = self.sync_data(file);
+        crash_point!("flushed");
+        if let Err(error) = result {
+            // The kernel reports a lost page once; asking again would be answered with a lie.
+            self.poison(format!("flushing the log failed: {error}"));
+            drop(turn);
+            return self.check();
+        }
+        self.flushed.fetch_max(end, Ordering::AcqRel);
+        drop(turn);
+        let _state = self.state.lock();
+        self.done.notify_all();
+        Ok(())
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "tests count and fail flushes here")]
+    fn sync_data(&self, file: &File) -> std::io::Result<()> {
+        file.sync_data()
+    }
+
+    #[cfg(test)]
+    fn sync_data(&self, file: &File) -> std::io::Result<()> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if self.fail_next.swap(false, Ordering::Relaxed) {
+            return Err(std::io::Error::from_raw_os_error(libc::EIO));
+        }
+        file.sync_data()
     }
 
     /// Waits until the log is on disk up to `end`.
     pub fn wait(&self, end: u64) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         loop {
-            if let Some(reason) = &state.poisoned {
-                return Err(StoreError::Poisoned(reason.clone()));
-            }
-            if state.flushed >= end {
+            if self.flushed() >= end && !matches!(state.stopped, Some(Stopped::Poisoned(_))) {
                 return Ok(());
             }
-            if state.stopping {
-                return Err(StoreError::Poisoned("the store is closed".into()));
+            if let Some(stopped) = &state.stopped {
+                return Err(stopped.error());
             }
             if state.wanted < end {
                 state.wanted = end;
-                self.changed.notify_all();
+                self.work.notify_one();
             }
-            self.changed.wait(&mut state);
+            self.done.wait(&mut state);
         }
     }
 
-    /// Is the log on disk up to `end`?
-    pub fn is_flushed(&self, end: u64) -> bool {
-        self.state.lock().flushed >= end
+    /// Something was appended: it is flushed within a second.
+    pub fn dirty(&self) {
+        if !self.is_dirty.swap(true, Ordering::SeqCst) {
+            // Under the lock, so that the thread cannot miss it between its look and its wait.
+            let _state = self.state.lock();
+            self.work.notify_one();
+        }
+    }
+
+    /// So much of the log is on disk.
+    pub fn flushed(&self) -> u64 {
+        self.flushed.load(Ordering::Acquire)
+    }
+
+    /// An error if nothing may be written any more.
+    pub fn check(&self) -> Result<(), StoreError> {
+        if !self.is_stopped.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.state.lock().stopped.as_ref().map_or(Ok(()), |stopped| Err(stopped.error()))
     }
 
     /// Why nothing is written any more.
-    pub fn poisoned(&self) -> Option<String> {
-        self.state.lock().poisoned.clone()
+    pub fn stopped(&self) -> Option<String> {
+        self.check().err().map(|error| error.to_string())
     }
 
-    /// Nothing is written any more.
+    /// Nothing is written any more: an I/O error.
     pub fn poison(&self, reason: String) {
-        self.state.lock().poisoned.get_or_insert(reason);
-        self.changed.notify_all();
+        self.stop_with(Stopped::Poisoned(reason));
     }
 
-    /// Ends the thread.
-    pub fn stop(&self) {
-        self.state.lock().stopping = true;
-        self.changed.notify_all();
+    /// Nothing is written: the log is damaged.
+    pub fn damaged(&self, reason: String) {
+        self.stop_with(Stopped::Damaged(reason));
+    }
+
+    /// Nothing is written any more: the store was closed.
+    pub fn close(&self) {
+        self.stop_with(Stopped::Closed);
+    }
+
+    fn stop_with(&self, stopped: Stopped) {
+        let mut state = self.state.lock();
+        state.stopped.get_or_insert(stopped);
+        self.is_stopped.store(true, Ordering::Release);
+        self.done.notify_all();
+        self.work.notify_all();
+    }
+
+    /// Holds all flushes back.
+    #[cfg(test)]
+    pub fn hold(&self) -> parking_lot::MutexGuard<'_, ()> {
+        self.turn.lock()
+    }
+
+    /// Is anything left to flush?
+    #[cfg(test)]
+    pub fn is_working(&self) -> bool {
+        let state = self.state.lock();
+        state.wanted > self.flushed() || self.is_dirty.load(Ordering::SeqCst)
+    }
+
+    /// Flushes once more and ends the thread.
+    pub fn end(&self) {
+        self.state.lock().ending = true;
+        self.work.notify_all();
         if let Some(thread) = self.thread.lock().take()
             && thread.thread().id() != std::thread::current().id()
         {
@@ -88,32 +228,12 @@ impl Flusher {
     }
 }
 
-/// One flush. False to end.
-fn turn(flusher: &Weak<Flusher>, log: &Weak<Log>) -> bool {
-    let Some(flusher) = flusher.upgrade() else { return false };
-    {
-        let mut state = flusher.state.lock();
-        if state.stopping || state.poisoned.is_some() {
-            return false;
-        }
-        if state.wanted <= state.flushed {
-            flusher.changed.wait_for(&mut state, INTERVAL);
+impl Stopped {
+    fn error(&self) -> StoreError {
+        match self {
+            Stopped::Poisoned(reason) => StoreError::Poisoned(reason.clone()),
+            Stopped::Damaged(reason) => StoreError::Damaged(reason.clone()),
+            Stopped::Closed => StoreError::Poisoned("the store is closed".into()),
         }
     }
-    let Some(log) = log.upgrade() else { return false };
-    // The file is held until its flush is done: one opened later would not see the error.
-    let Some((file, end)) = log.tail() else { return true };
-    if flusher.is_flushed(end) {
-        return true;
-    }
-    let result = file.sync_data();
-    let mut state = flusher.state.lock();
-    match result {
-        Ok(()) => state.flushed = state.flushed.max(end),
-        // The kernel reports a lost page once; asking again would be answered with a lie.
-        Err(error) => state.poisoned = Some(format!("flushing the log failed: {error}")),
-    }
-    drop(state);
-    flusher.changed.notify_all();
-    true
 }

@@ -2,11 +2,13 @@
 
 use rusqlite::types::Value;
 
-use super::{Operation, Store, StoreError, codec};
+use super::{ChangeKind, Operation, Store, StoreError, codec};
 use crate::types::{Channel, NodeId, OpId, SourceId, Timestamp, ViewPath};
 
 /// How many moves of a path, or of directories it lies in, are followed backwards.
 const MOVES_MAX: usize = 64;
+/// Operations in a page, if the query says nothing.
+const LIMIT: usize = 100;
 
 /// A moment, by number or by clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,107 +62,181 @@ pub struct HistoryPage {
     pub more: bool,
 }
 
+/// A part of a path's life: a name, and the first and last operation in which it had it.
+type Span = (ViewPath, OpId, OpId);
+
+/// A statement in the making.
+#[derive(Default)]
+struct Clauses {
+    clauses: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Clauses {
+    /// The place of a value in the statement.
+    fn value(&mut self, value: Value) -> String {
+        self.values.push(value);
+        format!("?{}", self.values.len())
+    }
+
+    fn number(&mut self, op: OpId) -> String {
+        self.value(Value::Integer(op.0.cast_signed()))
+    }
+
+    fn touches(&mut self, what: &str) {
+        self.clauses.push(format!("EXISTS (SELECT 1 FROM touch WHERE touch.op = op.op AND {what})"));
+    }
+
+    fn paths(&mut self, source: SourceId, spans: &[Span]) {
+        let source = self.value(Value::Integer(i64::from(source.0)));
+        let mut parts = Vec::new();
+        for (path, first, last) in spans {
+            if path.is_root() {
+                // Everything: walking the operations beats collecting them all.
+                self.touches(&format!("source = {source}"));
+                return;
+            }
+            let (first, last) = (self.number(*first), self.number(*last));
+            let exact = self.value(Value::Blob(path.as_bytes().to_vec()));
+            let low = self.value(Value::Blob([path.as_bytes(), b"/"].concat()));
+            // `0` is the byte after `/`.
+            let high = self.value(Value::Blob([path.as_bytes(), b"0"].concat()));
+            for within in [format!("path = {exact}"), format!("path > {low} AND path < {high}")] {
+                parts.push(format!(
+                    "SELECT op FROM touch WHERE source = {source} AND {within} AND op BETWEEN {first} AND {last}"
+                ));
+            }
+        }
+        self.clauses.push(format!("op.op IN ({})", parts.join(" UNION ")));
+    }
+
+    fn actor(&mut self, actor: &ActorFilter) {
+        if let Some(channel) = actor.channel {
+            self.clauses.push(format!("channel = {}", codec::actor_channel_code(channel)));
+        }
+        if let Some(session) = &actor.session {
+            let session = self.value(Value::Text(session.clone()));
+            self.clauses.push(format!("session = {session}"));
+        }
+        if let Some(pid) = actor.pid {
+            self.clauses.push(format!("pid = {pid}"));
+        }
+        if let Some(command) = &actor.command {
+            let command = self.value(Value::Text(command.clone()));
+            self.clauses.push(format!("instr(command, {command}) > 0"));
+        }
+    }
+
+    fn bound(&mut self, bound: Option<Bound>, relation: &str) {
+        match bound {
+            Some(Bound::Op(op)) => {
+                let op = self.number(op);
+                self.clauses.push(format!("op.op {relation} {op}"));
+            }
+            Some(Bound::Time(time)) => {
+                let time = self.value(Value::Integer(time.as_nanos()));
+                self.clauses.push(format!("time {relation} {time}"));
+            }
+            None => {}
+        }
+    }
+}
+
 impl Store {
     /// Operations, newest first unless the query says otherwise.
     ///
     /// # Errors
-    /// `Index`.
+    /// `Index`, `Damaged`.
     pub fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, StoreError> {
-        let limit = if query.limit == 0 { 100 } else { query.limit };
-        let mut clauses = vec!["1".to_owned()];
-        let mut values: Vec<Value> = Vec::new();
-        let add = |values: &mut Vec<Value>, value: Value| {
-            values.push(value);
-            format!("?{}", values.len())
-        };
-        let number = |op: OpId| Value::Integer(op.0.cast_signed());
+        let limit = if query.limit == 0 { LIMIT } else { query.limit };
+        let mut asked = Clauses { clauses: vec!["op.actor = actor.id".into()], values: Vec::new() };
         if let Some((source, path)) = &query.path {
-            let mut spans = Vec::new();
-            for (path, first, last) in self.names_of(*source, path)? {
-                let source = add(&mut values, Value::Integer(i64::from(source.0)));
-                let (first, last) = (add(&mut values, number(first)), add(&mut values, number(last)));
-                let within = if path.is_root() {
-                    "1".to_owned()
-                } else {
-                    let exact = add(&mut values, Value::Blob(path.as_bytes().to_vec()));
-                    let low = add(&mut values, Value::Blob([path.as_bytes(), b"/"].concat()));
-                    // `0` is the byte after `/`.
-                    let high = add(&mut values, Value::Blob([path.as_bytes(), b"0"].concat()));
-                    format!("(path = {exact} OR (path > {low} AND path < {high}))")
-                };
-                spans.push(format!("(source = {source} AND op BETWEEN {first} AND {last} AND {within})"));
-            }
-            clauses.push(format!("op IN (SELECT op FROM touch WHERE {})", spans.join(" OR ")));
-        } else if !query.sources.is_empty() {
+            let spans = self.names_of(*source, path)?;
+            asked.paths(*source, &spans);
+        }
+        if !query.sources.is_empty() {
             let list: Vec<String> = query.sources.iter().map(|source| source.0.to_string()).collect();
-            clauses.push(format!(
-                "EXISTS (SELECT 1 FROM touch WHERE touch.op = op.op AND source IN ({}))",
-                list.join(",")
-            ));
+            asked.touches(&format!("source IN ({})", list.join(",")));
         }
         if let Some(node) = query.node {
-            let node = add(&mut values, Value::Integer(node.0.cast_signed()));
-            clauses.push(format!("op IN (SELECT op FROM touch WHERE node = {node})"));
+            let node = asked.value(Value::Integer(node.0.cast_signed()));
+            asked.clauses.push(format!("op.op IN (SELECT op FROM touch WHERE node = {node})"));
         }
-        let actor = &query.actor;
-        if let Some(channel) = actor.channel {
-            clauses.push(format!("channel = {}", codec::actor_channel_code(channel)));
-        }
-        if let Some(session) = &actor.session {
-            let session = add(&mut values, Value::Text(session.clone()));
-            clauses.push(format!("session = {session}"));
-        }
-        if let Some(pid) = actor.pid {
-            clauses.push(format!("pid = {pid}"));
-        }
-        if let Some(command) = &actor.command {
-            let command = add(&mut values, Value::Text(command.clone()));
-            clauses.push(format!("instr(command, {command}) > 0"));
-        }
-        for (bound, by_op, by_time) in [(query.after, "op >", "time >"), (query.until, "op <=", "time <=")] {
-            match bound {
-                Some(Bound::Op(op)) => clauses.push(format!("{by_op} {}", add(&mut values, number(op)))),
-                Some(Bound::Time(time)) => {
-                    clauses.push(format!("{by_time} {}", add(&mut values, Value::Integer(time.as_nanos()))));
-                }
-                None => {}
-            }
-        }
-        let order = if query.oldest_first { "ASC" } else { "DESC" };
-        let sql = format!("SELECT op FROM op WHERE {} ORDER BY op {order} LIMIT {}", clauses.join(" AND "), limit + 1);
-        let mut ops = self.index()?.ops(&sql, rusqlite::params_from_iter(values))?;
+        asked.actor(&query.actor);
+        asked.bound(query.after, ">");
+        asked.bound(query.until, "<=");
+        let sql = format!(
+            "SELECT op.op FROM op, actor WHERE {} ORDER BY op.op {} LIMIT {}",
+            asked.clauses.join(" AND "),
+            if query.oldest_first { "ASC" } else { "DESC" },
+            limit.saturating_add(1)
+        );
+        let mut ops = self.index().ask(|index| index.ops(&sql, rusqlite::params_from_iter(&asked.values)))?;
         let more = ops.len() > limit;
         ops.truncate(limit);
         let mut operations = Vec::with_capacity(ops.len());
         for op in ops {
-            operations.extend(self.operation(op)?);
+            operations.extend(self.indexed_operation(op)?);
         }
         Ok(HistoryPage { operations, more })
     }
 
-    /// The names that what stands at a path now had before, each with the operations in which it had them.
-    fn names_of(&self, source: SourceId, path: &ViewPath) -> Result<Vec<(ViewPath, OpId, OpId)>, StoreError> {
-        let mut names = Vec::new();
-        let (mut path, mut last) = (path.clone(), OpId(i64::MAX.cast_unsigned()));
-        for _ in 0..MOVES_MAX {
-            let mut arrival: Option<OpId> = None;
-            let mut at = Some(path.clone());
-            while let Some(dir) = at.filter(|dir| !dir.is_root()) {
-                arrival = arrival.max(self.index()?.last_arrival(source.0, &dir, last)?);
-                at = dir.parent();
-            }
-            let Some(moved) = arrival else { break };
-            names.push((path.clone(), moved, last));
-            let Some(operation) = self.operation(moved)? else { break };
-            let before = operation.changes.iter().rev().find_map(|change| {
-                let rest = path.strip_prefix(&change.path)?;
-                (change.kind == super::ChangeKind::Rename)
-                    .then(|| change.from.as_ref().map(|from| from.join_path(&rest)))?
-            });
-            let Some(before) = before else { return Ok(names) };
-            (path, last) = (before, OpId(moved.0.saturating_sub(1)));
+    /// The path itself at all times, and the names that what stands there now had before it came there, each for as long as
+    /// it had it: a file that is saved by replacement keeps its history, and what is moved brings its own along.
+    fn names_of(&self, source: SourceId, path: &ViewPath) -> Result<Vec<Span>, StoreError> {
+        let forever = OpId(i64::MAX.cast_unsigned());
+        let mut names = vec![(path.clone(), OpId(0), forever)];
+        if path.is_root() {
+            return Ok(names);
         }
-        names.push((path, OpId(0), last));
+        let (mut path, mut last) = (path.clone(), forever);
+        for _ in 0..MOVES_MAX {
+            let (moved, birth) = self.index().ask(|index| {
+                let mut moved = None;
+                let mut at = Some(path.clone());
+                while let Some(dir) = at.filter(|dir| !dir.is_root()) {
+                    moved = moved.max(index.last_move(source.0, &dir, last)?);
+                    at = dir.parent();
+                }
+                Ok((moved, index.last_birth(source.0, &path, last)?))
+            })?;
+            // It was made here after anything was moved here: nothing is to be followed further.
+            let (Some(moved), true) = (moved, moved >= birth) else {
+                if let (Some(birth), Some((_, first, _)), true) = (birth, names.last_mut(), last < forever) {
+                    *first = birth;
+                }
+                break;
+            };
+            if let (Some((_, first, _)), true) = (names.last_mut(), last < forever) {
+                *first = moved;
+            }
+            let Some(operation) = self.indexed_operation(moved)? else { break };
+            let Some(before) = before_moves(&operation, source, &path) else { break };
+            (path, last) = (before, OpId(moved.0.saturating_sub(1)));
+            names.push((path.clone(), OpId(0), last));
+        }
         Ok(names)
     }
+}
+
+/// The path that what stands at `path` after an operation had before it; none if the operation made it.
+fn before_moves(operation: &Operation, source: SourceId, path: &ViewPath) -> Option<ViewPath> {
+    let mut path = path.clone();
+    for change in operation.changes.iter().rev().filter(|change| change.source == source) {
+        let from = change.from.as_ref();
+        match change.kind {
+            ChangeKind::Create | ChangeKind::Link if change.path == path => return None,
+            ChangeKind::Rename | ChangeKind::Exchange => {
+                if let (Some(below), Some(from)) = (path.strip_prefix(&change.path), from) {
+                    path = from.join_path(&below);
+                } else if let (Some(below), ChangeKind::Exchange) =
+                    (from.and_then(|from| path.strip_prefix(from)), change.kind)
+                {
+                    path = change.path.join_path(&below);
+                }
+            }
+            ChangeKind::Create | ChangeKind::Link | ChangeKind::Write | ChangeKind::Meta | ChangeKind::Remove => {}
+        }
+    }
+    Some(path)
 }

@@ -1,20 +1,21 @@
 //! Bringing a store up: the log's end is found, the index follows it, and what a crash left is listed for the layer above
 //! to finish on the served files.
 
-use std::{collections::HashMap, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{collections::HashSet, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 use super::{
-    OpenMark, Operation, StoreError, codec,
+    OpenMark, Operation, StoreError,
     error::failed,
-    index::{Counters, Index},
-    log::{Log, Record, RecordType},
+    flush::Flusher,
+    index::Index,
+    indexer::BATCH,
+    log::Log,
+    scan::{self, Found, Scanned},
+    segment::Record,
 };
-use crate::types::{EntryName, Hash, Lsn, OpId};
+use crate::types::EntryName;
 
 type Result<T> = std::result::Result<T, StoreError>;
-
-/// Records are applied to the index in batches of this many.
-const BATCH: usize = 4096;
 
 /// Work left by a crash.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -29,90 +30,71 @@ pub struct Recovered {
     pub notes: Vec<String>,
 }
 
-/// A store's parts, brought up to date with its log.
+/// A log that was looked at, with an index that follows it.
 pub(super) struct BroughtUp {
+    pub log: Arc<Log>,
     pub index: Index,
-    pub blobs: HashMap<Hash, Lsn>,
-    pub counters: Counters,
-    pub last: OpId,
-    pub end: u64,
+    /// The log is damaged: nothing is added to it, and nothing in the store is touched.
     pub damage: Option<String>,
-    pub intents: Vec<Operation>,
-    pub open: Vec<OpenMark>,
-    pub orphans: Vec<EntryName>,
     pub notes: Vec<String>,
 }
 
-/// Scans what the index has not seen, applies it, and lists what is unfinished.
-pub(super) fn bring_up(store: &Path, id: &str, log: &Arc<Log>) -> Result<BroughtUp> {
-    let path = store.join("index.db");
+/// Finds the log's end, brings the index there, and begins a new segment: a segment that lived through a crash is never
+/// appended to. All before it is on disk then.
+pub(super) fn bring_up(store: &Path, id: &str, flusher: &Arc<Flusher>) -> Result<BroughtUp> {
+    let dir = store.join("log");
     let mut notes = Vec::new();
-    let mut index = Index::open(&path, id, u64::MAX)?;
-    let mut from = next_position(log, index.applied()?)?;
-    if from.is_none() {
-        notes.push("the index did not fit the log and was built anew".into());
-        index = Index::open(&path, id, 0)?;
-        from = Some(0);
+    let found = scan::find(store, &dir)?;
+    found.settle()?;
+    let log = Arc::new(Log::new(&dir, found.segments.clone(), Arc::clone(flusher)));
+    let path = store.join("index.db");
+    let (mut index, misfit) = Index::open(&path, id, &log)?;
+    if misfit {
+        notes.push("the index was damaged or did not fit the log, and was built anew".into());
     }
+    let scanned = follow(&log, &found, &mut index)?;
+    let damage = found.damage.clone().or_else(|| scanned.damage.clone());
+    match &damage {
+        None => begin(store, &found, &scanned, &log, &mut notes)?,
+        Some(damage) => {
+            log.set_end(index.applied());
+            flusher.damaged(damage.clone());
+            notes.push(format!("the log is damaged, and the store is open for reading only: {damage}"));
+        }
+    }
+    Ok(BroughtUp { log, index, damage, notes })
+}
+
+/// Applies to the index what it has not seen. All of the log is on disk by now.
+fn follow(log: &Arc<Log>, found: &Found, index: &mut Index) -> Result<Scanned> {
     let mut batch: Vec<Record> = Vec::new();
-    let scanned = log.scan(from.unwrap_or(0), &mut |record| {
+    let mut scanned = scan::scan(log, found, index.applied(), &mut |record| {
+        super::index::check(&record)?;
         batch.push(record);
         if batch.len() >= BATCH {
-            index.apply(&batch)?;
+            index.apply(&batch, u64::MAX)?;
             batch.clear();
         }
         Ok(())
     })?;
-    index.apply(&batch)?;
-    if scanned.torn && scanned.damage.is_none() {
-        notes.push("the last record in the log was cut off by a crash; it was never acknowledged".into());
-    }
-    notes.extend(scanned.damage.clone());
-    let mut blobs = HashMap::new();
-    index.blobs(&mut |hash, lsn| {
-        blobs.insert(hash, lsn);
-    })?;
-    let (marks, unfinished) = index.unfinished()?;
-    let mut open = Vec::new();
-    for lsn in marks {
-        open.push(codec::open_mark_of(&log.read(lsn)?.payload)?);
-    }
-    let mut intents = Vec::new();
-    for op in unfinished {
-        if let Some(lsn) = index.lsn(op)? {
-            intents.push(codec::operation_of(&log.read(lsn)?.payload)?);
-        }
-    }
-    let orphans = orphans(store, &index)?;
-    empty_tmp(store)?;
-    Ok(BroughtUp {
-        counters: index.counters()?,
-        last: index.last_op()?,
-        end: scanned.end,
-        damage: scanned.damage,
-        index,
-        blobs,
-        intents,
-        open,
-        orphans,
-        notes,
-    })
+    index.apply(&batch, u64::MAX)?;
+    scanned.end = scanned.end.max(index.applied());
+    Ok(scanned)
 }
 
-/// The position behind the last record that the index has seen; `None` if the log has no record there.
-fn next_position(log: &Log, applied: u64) -> Result<Option<u64>> {
-    if applied == 0 {
-        return Ok(Some(0));
+fn begin(store: &Path, found: &Found, scanned: &Scanned, log: &Arc<Log>, notes: &mut Vec<String>) -> Result<()> {
+    if scanned.torn {
+        notes.push(format!(
+            "the log's last write was cut off by a crash at position {}; it had not been flushed, and is left out",
+            scanned.end
+        ));
     }
-    // The index keeps the position just inside its last record.
-    match log.read(Lsn(applied - 1)) {
-        Ok(record) => Ok((record.kind != RecordType::Unknown(0)).then_some(record.end)),
-        Err(StoreError::Damaged(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
+    found.tidy(&store.join("quarantine"), scanned)?;
+    log.start(scanned.end, found.next_number)
 }
 
-fn orphans(store: &Path, index: &Index) -> Result<Vec<EntryName>> {
+/// Files in `aside/` that no record explains.
+pub(super) fn orphans(store: &Path, index: &super::index::Reader) -> Result<Vec<EntryName>> {
     let dir = store.join("aside");
     let mut orphans = Vec::new();
     for entry in std::fs::read_dir(&dir).map_err(|e| failed(&dir, e))? {
@@ -128,12 +110,15 @@ fn orphans(store: &Path, index: &Index) -> Result<Vec<EntryName>> {
     Ok(orphans)
 }
 
-/// What was staged and not put in place is in the log, or was never acknowledged. Roots of views are directories.
-fn empty_tmp(store: &Path) -> Result<()> {
+/// Removes what was staged for operations that are finished or were never recorded. Roots of views are directories.
+pub(super) fn empty_tmp(store: &Path, intents: &[Operation]) -> Result<()> {
+    let staged: HashSet<&str> =
+        intents.iter().flat_map(|intent| &intent.changes).filter_map(|change| change.staged.as_deref()).collect();
     let dir = store.join("tmp");
     for entry in std::fs::read_dir(&dir).map_err(|e| failed(&dir, e))? {
         let entry = entry.map_err(|e| failed(&dir, e))?;
-        if entry.file_type().is_ok_and(|kind| !kind.is_dir()) {
+        let needed = entry.file_name().to_str().is_some_and(|name| staged.contains(name));
+        if !needed && entry.file_type().is_ok_and(|kind| !kind.is_dir()) {
             std::fs::remove_file(entry.path()).map_err(|e| failed(&dir, e))?;
         }
     }

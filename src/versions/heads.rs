@@ -1,0 +1,164 @@
+//! The last recorded state of each inode, in memory: of those that the index has not seen yet, and of those used lately.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+};
+
+use parking_lot::Mutex;
+
+use super::{ChangeKind, Content, NodeKey, Operation, State};
+use crate::types::{NodeId, OpId};
+
+/// A generation of so many entries is kept, and the one before it.
+const GENERATION: usize = 32 << 10;
+
+/// What is known of a node's last state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Head {
+    /// After this operation; none after a removal.
+    Known(OpId, Option<State>),
+    /// An operation was taken back: the index knows, when it has seen that.
+    Ask,
+}
+
+/// A map that forgets what was not used lately, but nothing whose pin is beyond what the index has seen.
+struct Recent<K, V> {
+    young: HashMap<K, (V, u64)>,
+    old: HashMap<K, (V, u64)>,
+}
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Self {
+        Recent { young: HashMap::new(), old: HashMap::new() }
+    }
+}
+
+impl<K: Hash + Eq + Clone, V> Recent<K, V> {
+    fn get(&mut self, key: &K) -> Option<&mut V> {
+        if let Some(entry) = self.old.remove(key) {
+            self.young.insert(key.clone(), entry);
+        }
+        self.young.get_mut(key).map(|(value, _)| value)
+    }
+
+    fn insert(&mut self, key: K, value: V, pin: u64, indexed: u64) {
+        if self.young.len() >= GENERATION {
+            let older = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+            self.young.extend(older.into_iter().filter(|(_, (_, pin))| *pin > indexed));
+        }
+        self.old.remove(&key);
+        self.young.insert(key, (value, pin));
+    }
+}
+
+#[derive(Default)]
+struct Maps {
+    keys: Recent<NodeKey, NodeId>,
+    states: Recent<NodeId, Head>,
+    /// The nodes of operations that may be appended again.
+    touched: Recent<OpId, Vec<NodeId>>,
+    indexed: u64,
+}
+
+/// The heads of a store. Its lock is taken last.
+#[derive(Default)]
+pub(super) struct Heads(Mutex<Maps>);
+
+impl Heads {
+    /// The number of an inode, if it is in memory.
+    pub fn node(&self, key: &NodeKey) -> Option<NodeId> {
+        self.0.lock().keys.get(key).copied()
+    }
+
+    /// The last state of a node, if it is in memory.
+    pub fn state(&self, node: NodeId) -> Option<Head> {
+        self.0.lock().states.get(&node).cloned()
+    }
+
+    /// Keeps what the index answered, unless something was recorded meanwhile.
+    pub fn found(&self, key: &NodeKey, node: NodeId, head: Option<Head>) {
+        let mut maps = self.0.lock();
+        let indexed = maps.indexed;
+        if maps.keys.get(key).is_none() {
+            maps.keys.insert(key.clone(), node, 0, indexed);
+        }
+        if let Some(head) = head
+            && maps.states.get(&node).is_none()
+        {
+            maps.states.insert(node, head, 0, indexed);
+        }
+    }
+
+    /// The nodes that an operation touched when it was appended before, if that is in memory.
+    pub fn touched(&self, op: OpId) -> Option<Vec<NodeId>> {
+        self.0.lock().touched.get(&op).cloned()
+    }
+
+    /// An operation was appended, up to log position `end`. `before`: the nodes it touched when it was appended before.
+    pub fn recorded(&self, operation: &Operation, before: &[NodeId], end: u64) {
+        let mut maps = self.0.lock();
+        let indexed = maps.indexed;
+        let mut nodes = HashSet::new();
+        for change in &operation.changes {
+            if let Some(key) = &change.key {
+                maps.keys.insert(key.clone(), change.node, end, indexed);
+            }
+            let state = if change.kind == ChangeKind::Exchange { &change.before } else { &change.after };
+            maps.states.insert(change.node, Head::Known(operation.op, state.clone()), end, indexed);
+            nodes.insert(change.node);
+        }
+        for node in before.iter().filter(|node| !nodes.contains(node)) {
+            maps.states.insert(*node, Head::Ask, end, indexed);
+        }
+        maps.touched.insert(operation.op, nodes.into_iter().collect(), end, indexed);
+    }
+
+    /// A node got its number in an OPEN record.
+    pub fn bound(&self, key: &NodeKey, node: NodeId, end: u64) {
+        let mut maps = self.0.lock();
+        let indexed = maps.indexed;
+        maps.keys.insert(key.clone(), node, end, indexed);
+    }
+
+    /// An operation was taken back.
+    pub fn aborted(&self, nodes: &[NodeId], end: u64) {
+        let mut maps = self.0.lock();
+        let indexed = maps.indexed;
+        for node in nodes {
+            maps.states.insert(*node, Head::Ask, end, indexed);
+        }
+    }
+
+    /// The live content of a node after `op` is in the store now.
+    pub fn settled(&self, op: OpId, node: NodeId, content: &Content, end: u64) {
+        let mut maps = self.0.lock();
+        let indexed = maps.indexed;
+        let Some(Head::Known(last, Some(state))) = maps.states.get(&node).cloned() else { return };
+        if last == op && matches!(state.content, Content::Live(_)) {
+            let state = State { content: content.clone(), ..state };
+            maps.states.insert(node, Head::Known(op, Some(state)), end, indexed);
+        }
+    }
+
+    /// The index has seen all up to `end`.
+    pub fn indexed(&self, end: u64) {
+        self.0.lock().indexed = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_index_has_not_seen_is_never_forgotten() {
+        let mut map: Recent<usize, usize> = Recent::default();
+        for n in 0..GENERATION * 3 {
+            map.insert(n, n, if n == 7 { 100 } else { 1 }, 50);
+        }
+        assert_eq!(map.get(&7), Some(&mut 7), "its pin is beyond 50");
+        assert_eq!(map.get(&8), None);
+        assert!(map.young.len() + map.old.len() <= 2 * GENERATION + 1);
+    }
+}

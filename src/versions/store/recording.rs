@@ -1,0 +1,193 @@
+//! What is appended: operations, their ends, marks of open files, answers, sources; and how it gets to disk.
+
+use std::{path::Path, sync::atomic::Ordering};
+
+use super::{Durability, Result, Store};
+use crate::{
+    crash_point,
+    types::{Actor, Lsn, NodeId, OpId, SourceId},
+    versions::{Content, NodeKey, OpenMark, Operation, Replay, StoreError, codec, frame::RecordType},
+};
+
+impl Store {
+    /// The source of this root directory: known by its key, else new. `path` is kept for people to read.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub fn source(&self, key: &NodeKey, path: &Path) -> Result<SourceId> {
+        let mut sources = self.sources.lock();
+        if let Some(id) = sources.get(key) {
+            return Ok(*id);
+        }
+        let last = sources.values().map(|id| id.0).max().unwrap_or(0);
+        let id = SourceId(last + 1);
+        let path = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
+        self.put(RecordType::Source, &codec::source(id, key, path))?;
+        sources.insert(key.clone(), id);
+        Ok(id)
+    }
+
+    /// Appends an operation. On return it survives the death of the process; for power loss see [`Store::sync`].
+    ///
+    /// # Errors
+    /// `NoSpace`, `Poisoned`, `Damaged`, `Io`; then nothing was recorded.
+    pub fn append(&self, operation: &Operation) -> Result<Lsn> {
+        let before = self.nodes_of(operation.op)?;
+        let actor = self.number_of(&operation.actor)?;
+        self.put_with(RecordType::Op, 0, &codec::operation(operation, actor), |_, end| {
+            self.last.fetch_max(operation.op.0, Ordering::AcqRel);
+            self.heads.recorded(operation, &before, end);
+        })
+    }
+
+    /// The nodes that an operation touched when it was appended before.
+    fn nodes_of(&self, op: OpId) -> Result<Vec<NodeId>> {
+        if op > self.last_op() {
+            return Ok(Vec::new());
+        }
+        match self.heads.touched(op) {
+            Some(nodes) => Ok(nodes),
+            // What the index has not seen is in memory.
+            None => self.indexer.ask_now(|index| index.nodes_of(op)),
+        }
+    }
+
+    /// Says that an operation with `intent` is applied and its files are on disk.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub fn applied(&self, op: OpId) -> Result<Lsn> {
+        self.put_last(RecordType::Done, &codec::number(op), |_| {})
+    }
+
+    /// Takes an operation with `intent` back: it could not be applied, and everything is as before.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub fn aborted(&self, op: OpId) -> Result<Lsn> {
+        let nodes = self.nodes_of(op)?;
+        self.put_last(RecordType::Abort, &codec::number(op), |end| self.heads.aborted(&nodes, end))
+    }
+
+    /// Marks a file as open for writing, before its first byte may change.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub fn opened(&self, mark: &OpenMark) -> Result<Lsn> {
+        let actor = self.number_of(&mark.actor)?;
+        self.put_with(RecordType::Open, 0, &codec::open_mark(mark, actor), |_, end| {
+            self.heads.bound(&mark.key, mark.node, end);
+        })
+    }
+
+    /// Ends the mark of `op`: the file is sealed and closed.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub fn closed(&self, op: OpId) -> Result<Lsn> {
+        self.put_last(RecordType::Close, &codec::number(op), |_| {})
+    }
+
+    /// Says where the content of `node` as of change `op` went that was `Live` when it was recorded.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub fn settled(&self, op: OpId, node: NodeId, content: &Content) -> Result<Lsn> {
+        self.put_with(RecordType::Settle, 0, &codec::settled(op, node, content), |_, end| {
+            self.heads.settled(op, node, content, end);
+        })
+    }
+
+    /// Keeps the answer of an idempotent call (also of one that changed nothing: `op` none).
+    ///
+    /// # Errors
+    /// As `append`.
+    pub fn answered(&self, view: &str, operation_id: &str, replay: &Replay) -> Result<Lsn> {
+        self.put_last(RecordType::Answer, &codec::answer(view, operation_id, replay), |_| {})
+    }
+
+    /// Waits until the log is on disk up to `lsn` (group commit: one flusher thread).
+    ///
+    /// # Errors
+    /// `Poisoned`: the flush failed, now or before.
+    pub fn sync(&self, lsn: Lsn) -> Result<()> {
+        self.flusher.wait(lsn.0)
+    }
+
+    /// Waits until all that was appended is on disk.
+    ///
+    /// # Errors
+    /// `Poisoned`.
+    pub fn sync_all(&self) -> Result<()> {
+        self.flusher.wait(self.log.end())
+    }
+
+    /// [`Store::sync`] under `strict`, nothing under `relaxed`.
+    ///
+    /// # Errors
+    /// As `sync`.
+    pub fn settle(&self, lsn: Lsn) -> Result<()> {
+        match self.durability {
+            Durability::Strict => self.sync(lsn),
+            Durability::Relaxed => Ok(()),
+        }
+    }
+
+    /// The durability chosen at opening.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// Flushes everything and ends the store's threads. Later changes are refused.
+    ///
+    /// # Errors
+    /// As `sync`.
+    pub fn close(&self) -> Result<()> {
+        let synced = self.sync_all();
+        self.flusher.close();
+        self.flusher.end();
+        self.log.finish();
+        synced
+    }
+
+    /// The number of an actor, in a record of its own the first time.
+    pub(super) fn number_of(&self, actor: &Actor) -> Result<u32> {
+        self.actors.number(actor, |number| self.put(RecordType::Actor, &codec::actor(number, actor)).map(drop))
+    }
+
+    pub(super) fn put(&self, kind: RecordType, payload: &[u8]) -> Result<Lsn> {
+        self.put_with(kind, 0, payload, |_, _| {})
+    }
+
+    /// Appends a record that begins something: not while the reserve is spent. Returns the position up to which a sync makes
+    /// it durable.
+    pub(super) fn put_with(
+        &self,
+        kind: RecordType,
+        flags: u8,
+        payload: &[u8],
+        recorded: impl FnOnce(Lsn, u64),
+    ) -> Result<Lsn> {
+        if !self.reserve.is_whole() {
+            return Err(StoreError::NoSpace { path: self.path.clone() });
+        }
+        let (_, end) = self.log.append(kind, flags, payload, recorded)?;
+        self.indexer.appended();
+        Ok(Lsn(end))
+    }
+
+    /// Appends a record that ends something: on a full disk out of the reserve.
+    fn put_last(&self, kind: RecordType, payload: &[u8], recorded: impl Fn(u64)) -> Result<Lsn> {
+        let append = || self.log.append(kind, 0, payload, |_, end| recorded(end));
+        let appended = match append() {
+            Err(StoreError::NoSpace { .. }) if self.reserve.release() => {
+                crash_point!("reserve_released");
+                append()
+            }
+            appended => appended,
+        };
+        let (_, end) = appended?;
+        self.indexer.appended();
+        Ok(Lsn(end))
+    }
+}
