@@ -6,7 +6,7 @@ mod recording;
 use std::{
     collections::HashMap,
     fs::File,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -424,10 +424,6 @@ fn node_of(name: &crate::types::EntryName) -> Option<u64> {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.flusher.end();
-        self.indexer.end();
-        self.log.finish();
-        // With the file it goes as well, but for a child that is between fork and exec.
-        let _ = crate::host::unlock_file(self.lock.as_fd());
+        self.end();
     }
 }

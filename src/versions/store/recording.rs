@@ -1,6 +1,6 @@
 //! What is appended: operations, their ends, marks of open files, answers, sources; and how it gets to disk.
 
-use std::{path::Path, sync::atomic::Ordering};
+use std::{os::fd::AsFd, path::Path, sync::atomic::Ordering};
 
 use super::{Durability, Result, Store};
 use crate::{
@@ -138,16 +138,25 @@ impl Store {
         self.durability
     }
 
-    /// Flushes everything and ends the store's threads. Later changes are refused.
+    /// Flushes everything, ends the store's threads and gives up its lock. Later changes are refused; questions are
+    /// answered until somebody else opens the store.
     ///
     /// # Errors
     /// As `sync`.
     pub fn close(&self) -> Result<()> {
         let synced = self.sync_all();
         self.flusher.close();
-        self.flusher.end();
-        self.log.finish();
+        self.end();
         synced
+    }
+
+    /// Ends the threads, gives back what is not needed, and lets others have the store.
+    pub(super) fn end(&self) {
+        self.flusher.end();
+        self.indexer.end();
+        self.log.finish();
+        // With the file it goes as well, but for a child that is between fork and exec.
+        let _ = crate::host::unlock_file(self.lock.as_fd());
     }
 
     /// The number of an actor, in a record of its own the first time.
