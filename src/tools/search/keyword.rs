@@ -240,11 +240,13 @@ fn weigh(path: &ViewPath, content: &[u8], words: &Words) -> Option<Found> {
         if here == 0 {
             continue;
         }
-        if let Some(end) = memchr::memrchr(b'\n', &content[counted_to..run.start]) {
-            let ends = memchr::memchr_iter(b'\n', &content[counted_to..run.start]).count();
-            line = Line { words: 0, number: line.number + wide(ends), start: counted_to + end + 1, first: run.start };
-            counted_to = line.start;
+        let between = &content[counted_to..run.start];
+        if let Some(end) = memchr::memrchr(b'\n', between) {
+            let ends = wide(memchr::memchr_iter(b'\n', between).count());
+            line = Line { words: 0, number: line.number + ends, start: counted_to + end + 1, first: run.start };
         }
+        // Each byte is looked at once, however long the lines are.
+        counted_to = run.start;
         if line.words == 0 {
             lines += 1;
             line.first = run.start;

@@ -226,6 +226,16 @@ fn words_are_ranked() {
 }
 
 #[test]
+fn words_on_one_long_line_cost_no_more_than_its_length() {
+    let room = Room::new();
+    room.put("min.js", "lock(".repeat(400_000));
+    let result = room.call("search", json!({"query": "lock", "mode": "keyword"}));
+    assert_eq!((&result["truncated"], &result["total"]), (&json!(false), &json!(1)));
+    let found = &result["matches"][0];
+    assert_eq!((&found["line"], &found["column"], &found["cut"]), (&json!(1), &json!(1), &json!(true)));
+}
+
+#[test]
 fn bad_queries_are_refused() {
     let room = Room::new();
     room.put("a", "x");
