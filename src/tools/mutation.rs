@@ -5,7 +5,6 @@ use control_api::{
     tools::{ChangeWord, MutationResult, SideInfo, TouchedPath},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
 
 use super::{Answer, answer, diff::CHARS_MAX, errors, given, given::wide, native::Call, render};
 use crate::{
@@ -89,25 +88,13 @@ fn answered<R: Mutation>(result: R) -> Result<Answer, ToolError> {
     Ok(Answer::new(result.rendered(), &result))
 }
 
-/// The same for the same request, however its JSON was written.
+/// The same for the same request, however its JSON was written: `args` has its own order.
 fn request_hash(tool: &str, args: &impl Serialize) -> Hash {
     let mut value = answer::json(args);
     if let Some(object) = value.as_object_mut() {
         object.remove("operation_id");
     }
-    sort(&mut value);
     Hash::of(format!("{tool}\n{value}").as_bytes())
-}
-
-fn sort(value: &mut Value) {
-    match value {
-        Value::Object(object) => {
-            object.sort_keys();
-            object.values_mut().for_each(sort);
-        }
-        Value::Array(list) => list.iter_mut().for_each(sort),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
 }
 
 /// The common part of an answer.

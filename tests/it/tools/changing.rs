@@ -1,6 +1,11 @@
 //! `write`, `move`, `copy`, `mkdir` and `delete`; operation ids; dry runs.
 
-use std::{fs, os::unix::fs::PermissionsExt, sync::Arc, thread};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    sync::{Arc, Barrier},
+    thread,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -305,11 +310,14 @@ fn the_same_operation_id_is_carried_out_once() {
 
 #[test]
 fn calls_with_one_id_at_once_are_carried_out_once() {
+    const CALLERS: usize = 16;
     let room = Arc::new(Room::new());
-    let threads: Vec<_> = (0..16)
+    let start = Arc::new(Barrier::new(CALLERS));
+    let threads: Vec<_> = (0..CALLERS)
         .map(|_| {
-            let room = Arc::clone(&room);
+            let (room, start) = (Arc::clone(&room), Arc::clone(&start));
             thread::spawn(move || {
+                start.wait();
                 room.call("write", json!({"path": "log", "content": "x\n", "mode": "append", "operation_id": "once"}))
             })
         })
