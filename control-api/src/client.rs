@@ -14,7 +14,9 @@ use crate::ToolError;
 /// A connection to a control socket, or to an admin socket.
 pub struct Client {
     path: PathBuf,
-    connection: BufReader<UnixStream>,
+    /// `None` after a break: the next request connects anew.
+    connection: Option<BufReader<UnixStream>>,
+    timeout: Option<Duration>,
     next: u64,
 }
 
@@ -43,9 +45,18 @@ pub enum ClientError {
     /// The connection broke. A change may or may not have been made: ask again with the same `operation_id`.
     #[error("the connection broke: {0}")]
     Broken(#[from] io::Error),
-    /// The daemon did not understand the request.
-    #[error("{0}")]
-    Refused(String),
+    /// No answer came in the time that `set_timeout` gave. A change may or may not be made yet: ask again with the same
+    /// `operation_id`.
+    #[error("no answer within {} ms", .0.as_millis())]
+    Timeout(Duration),
+    /// The daemon did not understand the request, or refused it.
+    #[error("{message}")]
+    Refused {
+        /// JSON-RPC's error code.
+        code: i64,
+        /// In words.
+        message: String,
+    },
     /// The answer makes no sense.
     #[error("the daemon's answer is not understood: {0}")]
     Answer(String),
@@ -57,17 +68,30 @@ impl Client {
     /// # Errors
     /// `Connect`.
     pub fn connect(path: &Path) -> Result<Client, ClientError> {
-        let stream =
-            UnixStream::connect(path).map_err(|source| ClientError::Connect { path: path.to_owned(), source })?;
-        Ok(Client { path: path.to_owned(), connection: BufReader::new(stream), next: 1 })
+        let mut client = Client { path: path.to_owned(), connection: None, timeout: None, next: 1 };
+        client.connection = Some(client.connected()?);
+        Ok(client)
     }
 
-    /// Answers that take longer than this are given up; none waits for ever.
+    fn connected(&self) -> Result<BufReader<UnixStream>, ClientError> {
+        let failed = |source| ClientError::Connect { path: self.path.clone(), source };
+        let stream = UnixStream::connect(&self.path).map_err(failed)?;
+        stream.set_read_timeout(self.timeout).map_err(failed)?;
+        stream.set_write_timeout(self.timeout).map_err(failed)?;
+        Ok(BufReader::new(stream))
+    }
+
+    /// Requests that take longer than this are given up. Without it an answer is waited for as long as it takes.
     ///
     /// # Errors
-    /// The host's.
-    pub fn set_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        self.connection.get_ref().set_read_timeout(time)
+    /// A time of zero; the host's.
+    pub fn set_timeout(&mut self, time: Option<Duration>) -> io::Result<()> {
+        if let Some(connection) = &self.connection {
+            connection.get_ref().set_read_timeout(time)?;
+            connection.get_ref().set_write_timeout(time)?;
+        }
+        self.timeout = time;
+        Ok(())
     }
 
     /// The socket.
@@ -75,26 +99,59 @@ impl Client {
         &self.path
     }
 
-    /// One request, one answer.
+    /// One request, one answer. If the daemon was started anew since the last one, this connects again.
     ///
     /// # Errors
-    /// `Broken`, `Refused`, `Answer`.
+    /// All of `ClientError`.
     pub fn request(&mut self, method: &str, params: &Value) -> Result<Value, ClientError> {
         let id = self.next;
         self.next += 1;
         let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.connection.get_mut().write_all(format!("{line}\n").as_bytes())?;
-        let mut answer = String::new();
-        if self.connection.read_line(&mut answer)? == 0 {
-            return Err(ClientError::Broken(io::ErrorKind::UnexpectedEof.into()));
+        let line = format!("{line}\n");
+        let mut connection = match self.connection.take() {
+            Some(mut idle) => match idle.get_mut().write_all(line.as_bytes()) {
+                Ok(()) => idle,
+                Err(error) if is_timeout(&error) => return Err(self.late(error)),
+                // The daemon had left before: a line that did not reach it whole was not obeyed, so it can be sent again.
+                Err(_) => self.sent_anew(&line)?,
+            },
+            None => self.sent_anew(&line)?,
+        };
+        let answer = loop {
+            let mut answer = String::new();
+            match connection.read_line(&mut answer) {
+                Ok(0) => return Err(ClientError::Broken(io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) => {}
+                Err(error) => return Err(self.late(error)),
+            }
+            let answer: Value =
+                serde_json::from_str(&answer).map_err(|error| ClientError::Answer(error.to_string()))?;
+            // A refusal of the whole connection has no id.
+            match answer.get("id") {
+                None | Some(Value::Null) => break answer,
+                Some(answered) if *answered == id => break answer,
+                Some(_) => {}
+            }
+        };
+        self.connection = Some(connection);
+        result(answer)
+    }
+
+    fn sent_anew(&self, line: &str) -> Result<BufReader<UnixStream>, ClientError> {
+        let mut connection = self.connected()?;
+        match connection.get_mut().write_all(line.as_bytes()) {
+            Err(error) if is_timeout(&error) => Err(self.late(error)),
+            // A daemon that refuses the connection says why before it ends it.
+            Ok(()) | Err(_) => Ok(connection),
         }
-        let mut answer: Value =
-            serde_json::from_str(&answer).map_err(|error| ClientError::Answer(error.to_string()))?;
-        if let Some(error) = answer.get("error") {
-            let text = error.get("message").and_then(Value::as_str).unwrap_or("refused");
-            return Err(ClientError::Refused(text.to_owned()));
+    }
+
+    /// An error of reading or writing: time is over, or the connection broke.
+    fn late(&self, error: io::Error) -> ClientError {
+        match self.timeout {
+            Some(time) if is_timeout(&error) => ClientError::Timeout(time),
+            Some(_) | None => ClientError::Broken(error),
         }
-        answer.get_mut("result").map(Value::take).ok_or_else(|| ClientError::Answer("it has no result".into()))
     }
 
     /// Calls a tool.
@@ -122,7 +179,7 @@ impl Client {
                 params[key] = value.into();
             }
         }
-        let result = self.request("tools/call", &params)?;
+        let mut result = self.request("tools/call", &params)?;
         let text = |block: &Value| block.get("text").and_then(Value::as_str).map(str::to_owned);
         Ok(CallResult {
             text: result
@@ -131,7 +188,7 @@ impl Client {
                 .map(|blocks| blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n"))
                 .unwrap_or_default(),
             is_error: result.get("isError").and_then(Value::as_bool).unwrap_or(false),
-            structured: result.get("structuredContent").cloned().unwrap_or(Value::Null),
+            structured: result.get_mut("structuredContent").map(Value::take).unwrap_or_default(),
         })
     }
 
@@ -146,6 +203,18 @@ impl Client {
             _ => Err(ClientError::Answer("tools/list without tools".into())),
         }
     }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+fn result(mut answer: Value) -> Result<Value, ClientError> {
+    if let Some(error) = answer.get("error") {
+        let message = error.get("message").and_then(Value::as_str).unwrap_or("refused").to_owned();
+        return Err(ClientError::Refused { code: error.get("code").and_then(Value::as_i64).unwrap_or(0), message });
+    }
+    answer.get_mut("result").map(Value::take).ok_or_else(|| ClientError::Answer("it has no result".into()))
 }
 
 impl CallResult {

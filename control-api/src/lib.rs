@@ -2,11 +2,13 @@
 
 #[cfg(feature = "client")]
 mod client;
+mod code;
 mod error;
 mod path;
 pub mod tools;
 
 #[cfg(feature = "client")]
 pub use client::{CallResult, Client, ClientError};
-pub use error::{ErrorCode, ToolError};
+pub use code::ErrorCode;
+pub use error::ToolError;
 pub use path::WirePath;
