@@ -3,18 +3,18 @@
 use std::{io, os::unix::net::UnixListener, sync::Arc};
 
 use serde_json::Value;
-use tokio::{
-    io::{AsyncWriteExt, BufReader},
-    net::UnixStream,
-};
+use tokio::{io::AsyncWriteExt, net::UnixStream, sync::watch};
 
 use super::{
-    Server, start,
-    wire::{self, Line, read_line},
+    Limits, Server,
+    lines::{Line, Lines},
+    reader, server, wire,
 };
 
 /// Longest request of a human's command.
 const LINE_MAX: usize = 1 << 20;
+/// Commands at once.
+const CONNECTIONS_MAX: usize = 64;
 
 /// What a daemon does for its human.
 pub trait Admin: Send + Sync {
@@ -35,38 +35,59 @@ pub struct AdminError(pub String);
 /// # Errors
 /// The runtime or the socket.
 pub fn serve_admin(listener: UnixListener, admin: Arc<dyn Admin>) -> io::Result<Server> {
-    start(listener, move |stream| serve(stream, Arc::clone(&admin)))
+    server::start(listener, CONNECTIONS_MAX, CONNECTIONS_MAX, move |stream, stop| {
+        serve(stream, Arc::clone(&admin), stop)
+    })
 }
 
-async fn serve(stream: UnixStream, admin: Arc<dyn Admin>) {
+async fn serve(stream: UnixStream, admin: Arc<dyn Admin>, mut stop: watch::Receiver<bool>) {
     let ours = rustix::process::geteuid().as_raw();
     let peer = stream.peer_cred().map(|peer| peer.uid());
-    if !peer.is_ok_and(|uid| uid == ours || uid == 0) {
+    let (input, mut output) = stream.into_split();
+    if !peer.is_ok_and(|uid| may_command(uid, ours)) {
+        let text = "only the daemon's own user, and root, may give commands here";
+        // The other side may be gone already.
+        let _ = output.write_all(&wire::error(&Value::Null, wire::COMMAND_FAILED, text)).await;
         return;
     }
-    let (input, mut output) = stream.into_split();
-    let mut input = BufReader::new(input);
-    while let Ok(Line::Text(line)) = read_line(&mut input, LINE_MAX).await {
-        let answer = match serde_json::from_slice::<Value>(&line) {
-            Err(error) => wire::error(&Value::Null, wire::PARSE_ERROR, &format!("not JSON: {error}")),
-            Ok(request) => {
-                let admin = Arc::clone(&admin);
-                let work = tokio::task::spawn_blocking(move || {
-                    let id = request.get("id").cloned().unwrap_or(Value::Null);
-                    let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
-                    match admin.handle(method, request.get("params").unwrap_or(&Value::Null)) {
-                        Ok(result) => wire::answer(&id, result),
-                        Err(error) => wire::error(&id, wire::INVALID_REQUEST, &error.to_string()),
-                    }
-                });
-                match work.await {
-                    Ok(answer) => answer,
-                    Err(_) => wire::error(&Value::Null, wire::INVALID_REQUEST, "the command failed unexpectedly"),
-                }
-            }
+    let mut lines = Lines::new(input, LINE_MAX);
+    loop {
+        let line = tokio::select! {
+            () = server::stopped(&mut stop) => return,
+            line = lines.next() => line,
         };
-        if output.write_all(format!("{answer}\n").as_bytes()).await.is_err() {
+        let answer = match line {
+            Ok(Line::Text(line)) if line.iter().all(u8::is_ascii_whitespace) => continue,
+            Ok(Line::Text(line)) => match reader::parse(&line, Limits::default().depth) {
+                Ok(fields) => answer(fields, &admin).await,
+                Err((code, problem)) => wire::error(&Value::Null, code, &problem),
+            },
+            Ok(Line::TooLong) => {
+                wire::error(&Value::Null, wire::INVALID_REQUEST, &format!("a line may have {LINE_MAX} bytes"))
+            }
+            Ok(Line::End) | Err(_) => return,
+        };
+        if output.write_all(&answer).await.is_err() {
             return;
         }
+    }
+}
+
+fn may_command(uid: u32, ours: u32) -> bool {
+    uid == ours || uid == 0
+}
+
+async fn answer(mut fields: serde_json::Map<String, Value>, admin: &Arc<dyn Admin>) -> Vec<u8> {
+    let id = fields.remove("id").filter(wire::is_id).unwrap_or_default();
+    let Some(Value::String(method)) = fields.remove("method") else {
+        return wire::error(&id, wire::INVALID_REQUEST, "a request has a method, as a string");
+    };
+    let params = fields.remove("params").unwrap_or_default();
+    let admin = Arc::clone(admin);
+    let work = tokio::task::spawn_blocking(move || admin.handle(&method, &params));
+    match work.await {
+        Ok(Ok(result)) => wire::answer(&id, &result),
+        Ok(Err(error)) => wire::error(&id, wire::COMMAND_FAILED, &error.to_string()),
+        Err(_) => wire::error(&id, wire::INTERNAL_ERROR, "the command failed unexpectedly"),
     }
 }

@@ -1,151 +1,120 @@
-//! One connection: its first message tells what it speaks.
+//! One connection: who is at its other end, what it waits for, and how it ends.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{sync::Arc, time::Duration};
 
-use serde_json::Value;
 use tokio::{
-    io::{AsyncWriteExt, BufReader},
     net::UnixStream,
-    sync::mpsc,
+    sync::{Semaphore, watch},
 };
 
 use super::{
-    Served, mcp, plain,
-    wire::{self, Line, read_line},
+    Limits,
+    calls::{Calls, IdTaken},
+    hangup::hung_up,
+    listing::Listing,
+    mcp,
+    outgoing::Outgoing,
+    plain,
+    reader::Reader,
+    server::stopped,
 };
-use crate::types::{Actor, Channel};
+use crate::{
+    tools::Toolbox,
+    types::{Actor, Channel},
+};
 
-/// Answers that wait to be written, at most: then the connection's calls wait for the reader.
-const ANSWERS_MAX: usize = 64;
+/// How long a peer that ended its own writing still gets answers to what it asked.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The tools of a view, and what all connections of its socket share.
+pub(super) struct Served {
+    pub toolbox: Arc<dyn Toolbox>,
+    pub listing: Listing,
+    pub view: Box<str>,
+    pub limits: Limits,
+    /// Threads for calls beyond the first of a connection.
+    pub surplus: Arc<Semaphore>,
+}
 
 /// Who is at the other end.
-#[derive(Clone)]
 pub(super) struct Peer {
     pub actor: Actor,
     pub owner: (u32, u32),
 }
 
-struct Counted(Arc<std::sync::atomic::AtomicUsize>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+/// One connection.
+pub(super) struct Connection {
+    pub served: Arc<Served>,
+    pub peer: Peer,
+    pub calls: Calls,
+    pub outgoing: Outgoing,
 }
 
 /// Serves a connection until one side ends it.
-pub(super) async fn serve(stream: UnixStream, served: Served) {
-    let count = served.connections.fetch_add(1, Ordering::Relaxed);
-    let _counted = Counted(Arc::clone(&served.connections));
+pub(super) async fn serve(stream: UnixStream, served: Arc<Served>, stop: watch::Receiver<bool>) {
     let peer = peer_of(&stream, &served.view);
-    let (input, mut output) = stream.into_split();
-    if count >= served.limits.connections {
-        let refusal = wire::error(&Value::Null, wire::INVALID_REQUEST, "too many connections; try again later");
-        // The other side may be gone already.
-        let _ = output.write_all(format!("{refusal}\n").as_bytes()).await;
-        return;
-    }
-    let mut input = BufReader::with_capacity(64 << 10, input);
-    let (answers, mut waiting) = mpsc::channel::<Vec<u8>>(ANSWERS_MAX);
-    let Some(first) = read_message(&mut input, &served, &answers, &mut waiting, &mut output).await else { return };
-    if is_mcp(&first) {
-        mcp::serve(first, input, output, served, peer).await;
-        return;
-    }
-    let writer = tokio::spawn(async move {
-        while let Some(mut line) = waiting.recv().await {
-            // What else is ready goes in the same write.
-            while let Ok(more) = waiting.try_recv() {
-                line.extend_from_slice(&more);
-                if line.len() > 1 << 20 {
-                    break;
-                }
-            }
-            if output.write_all(&line).await.is_err() {
-                return;
-            }
+    let (input, output) = stream.into_split();
+    let limits = served.limits;
+    let calls = Calls::new(limits, Arc::clone(&served.surplus));
+    let connection = Arc::new(Connection { served, peer, calls, outgoing: Outgoing::new(output) });
+    let mut reader = Reader::new(input, limits.line, stop.clone());
+    let talk = async {
+        if let Some(first) = plain::serve(&mut reader, &connection).await {
+            // It ends when nothing more will be asked; what it still answers, it answers meanwhile.
+            let _answering = mcp::serve(first, reader, &connection).await;
+            finish(&connection, stop).await;
+        } else {
+            finish(&connection, stop).await;
         }
-    });
-    plain::serve(first, &mut input, answers, served, peer).await;
-    // The other side may have stopped reading: it is not waited for.
-    if writer.await.is_err() {
-        tracing::debug!("a connection's writer ended early");
-    }
-}
-
-/// Reads until something that is JSON comes; answers what is not.
-async fn read_message(
-    input: &mut BufReader<tokio::net::unix::OwnedReadHalf>,
-    served: &Served,
-    answers: &mpsc::Sender<Vec<u8>>,
-    waiting: &mut mpsc::Receiver<Vec<u8>>,
-    output: &mut tokio::net::unix::OwnedWriteHalf,
-) -> Option<Value> {
-    loop {
-        let parsed = next(input, served, answers).await;
-        while let Ok(line) = waiting.try_recv() {
-            output.write_all(&line).await.ok()?;
-        }
-        match parsed {
-            Next::Message(message) => return Some(message),
-            Next::Answered => {}
-            Next::End => return None,
-        }
-    }
-}
-
-/// What came next on a connection.
-pub(super) enum Next {
-    Message(Value),
-    /// It was no message, and that was said.
-    Answered,
-    End,
-}
-
-/// Reads and checks one line.
-pub(super) async fn next(
-    input: &mut BufReader<tokio::net::unix::OwnedReadHalf>,
-    served: &Served,
-    answers: &mpsc::Sender<Vec<u8>>,
-) -> Next {
-    let say = |code: i64, text: String| {
-        let line = format!("{}\n", wire::error(&Value::Null, code, &text)).into_bytes();
-        async move { answers.send(line).await.is_ok() }
     };
-    let line = match read_line(input, served.limits.line).await {
-        Ok(Line::Text(line)) => line,
-        Ok(Line::TooLong) => {
-            say(
-                wire::INVALID_REQUEST,
-                format!("a line is longer than {} bytes; the connection ends", served.limits.line),
-            )
-            .await;
-            return Next::End;
-        }
-        Ok(Line::End) | Err(_) => return Next::End,
-    };
-    if line.iter().all(u8::is_ascii_whitespace) {
-        return Next::Answered;
+    tokio::select! {
+        () = talk => {}
+        // A write found that the peer is gone.
+        () = connection.outgoing.run() => {}
     }
-    if wire::too_deep(&line, served.limits.depth) {
-        let said = say(wire::INVALID_REQUEST, format!("nested deeper than {} levels", served.limits.depth)).await;
-        return if said { Next::Answered } else { Next::End };
-    }
-    match serde_json::from_slice(&line) {
-        Ok(message) => Next::Message(message),
-        Err(error) => {
-            let said = say(wire::PARSE_ERROR, format!("not JSON: {error}")).await;
-            if said { Next::Answered } else { Next::End }
+    connection.calls.cancel_all();
+    // Calls that have not noticed yet keep the connection's memory, not the connection.
+    connection.outgoing.close();
+}
+
+/// The peer is gone, so that nothing more is taken from it.
+pub(super) struct Gone;
+
+impl Connection {
+    /// Takes a request in, once there is room for it.
+    pub async fn admit(&self, key: &str, bytes: usize, read_only: bool) -> Result<Result<(), IdTaken>, Gone> {
+        tokio::select! {
+            biased;
+            admitted = self.calls.admit(key, bytes, read_only) => Ok(admitted),
+            // Nothing is read meanwhile, so that its end would not be seen.
+            () = hung_up(self.outgoing.socket()) => Err(Gone),
         }
     }
 }
 
-/// MCP of either era: it greets, or says in each request which version it speaks.
-fn is_mcp(message: &Value) -> bool {
-    let method = message.get("method").and_then(Value::as_str);
-    let meta = message.get("params").and_then(|params| params.get("_meta"));
-    matches!(method, Some("initialize" | "server/discover"))
-        || meta.is_some_and(|meta| meta.get("io.modelcontextprotocol/protocolVersion").is_some())
+/// Nothing more will be asked: answers what was.
+async fn finish(connection: &Connection, mut stop: watch::Receiver<bool>) {
+    let answered = async {
+        connection.calls.all_closed().await;
+        connection.outgoing.flushed().await;
+    };
+    let patience = async {
+        tokio::select! {
+            biased;
+            () = stopped(&mut stop) => {
+                // The server ends, and sees to it that this does not take for ever.
+                connection.calls.hurry();
+                std::future::pending::<()>().await;
+            }
+            () = tokio::time::sleep(GRACE) => {}
+        }
+    };
+    tokio::select! {
+        biased;
+        () = answered => {}
+        () = patience => {}
+        () = hung_up(connection.outgoing.socket()) => {}
+    }
 }
 
 fn peer_of(stream: &UnixStream, view: &str) -> Peer {

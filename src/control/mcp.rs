@@ -1,110 +1,95 @@
-//! Model Context Protocol connections, of both eras: `rmcp` speaks, and our lines' bounds stand before it.
+//! Model Context Protocol connections, of both eras: `rmcp` speaks, on top of our lines and their bounds.
 
 use std::sync::Arc;
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+        CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode,
+        Implementation, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ResultType, ServerCapabilities,
+        ServerConfig,
     },
-    service::RequestContext,
+    service::{RequestContext, RunningService, ServerInitializeError},
 };
-use serde_json::Value;
-use tokio::{
-    io::{AsyncWriteExt, BufReader},
-    net::unix::{OwnedReadHalf, OwnedWriteHalf},
-    sync::mpsc,
-};
+use serde_json::{Value, json};
+use tokio::{sync::Notify, task::JoinHandle};
 
 use super::{
-    Served,
-    connection::{Next, Peer, next},
-    plain,
+    call::{self, Asked, Failed, Shape},
+    connection::Connection,
+    reader::{Message, Reader},
+    transport::{OPERATION, SESSION, Wire},
 };
-use crate::tools::{CallContext, Cancelled, ToolCall};
+use crate::tools::ToolCall;
 
-/// Bytes between our lines and `rmcp`.
-const PIPE: usize = 256 << 10;
+/// What clients are told at the beginning.
+const INSTRUCTIONS: &str = "Files of one view: paths are relative to its root. Every change is recorded and can be taken \
+                            back with revert.";
 
 #[derive(Clone)]
-struct Handler {
-    served: Served,
-    peer: Peer,
-    tools: Arc<Vec<Tool>>,
+struct Handler(Arc<Connection>);
+
+/// Answers go on while this lives.
+pub(super) struct Answering(JoinHandle<()>);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
-/// Serves an MCP connection, its first message already read.
-pub(super) async fn serve(
-    first: Value,
-    mut input: BufReader<OwnedReadHalf>,
-    mut output: OwnedWriteHalf,
-    served: Served,
-    peer: Peer,
-) {
-    let tools = match serde_json::from_value(Value::Array(plain::listed(served.toolbox.list()))) {
-        Ok(tools) => Arc::new(tools),
-        Err(error) => {
-            tracing::error!(%error, "the tool table is not MCP's");
-            return;
+/// Serves an MCP connection, its first message already read, until nothing more will be asked.
+pub(super) async fn serve(first: Message, reader: Reader, connection: &Arc<Connection>) -> Answering {
+    let ended = Arc::<Notify>::default();
+    let wire = Wire::new(first, reader, Arc::clone(connection), Arc::clone(&ended));
+    let handler = Handler(Arc::clone(connection));
+    let answering = Answering(tokio::spawn(answer(handler, wire, Arc::clone(&ended))));
+    ended.notified().await;
+    answering
+}
+
+async fn answer(handler: Handler, wire: Wire, ended: Arc<Notify>) {
+    let running: RunningService<RoleServer, Handler> = loop {
+        match handler.clone().serve(wire.clone()).await {
+            Ok(running) => break running,
+            // A notification before the greeting. `rmcp` gives up then, and begins anew here: it means nothing.
+            Err(ServerInitializeError::ExpectedInitializeRequest(_)) => {}
+            Err(error) => {
+                tracing::debug!(%error, "an MCP connection did not begin");
+                ended.notify_one();
+                return;
+            }
         }
     };
-    let handler = Handler { served: served.clone(), peer, tools };
-    let (ours, theirs) = tokio::io::duplex(PIPE);
-    let (mut from_rmcp, mut to_rmcp) = tokio::io::split(ours);
-    let (answers, mut errors) = mpsc::channel::<Vec<u8>>(8);
-    // Lines that are no messages are answered by us; all else is rmcp's. Both write whole lines.
-    let writer = tokio::spawn(async move {
-        let mut lines = BufReader::new(&mut from_rmcp);
-        loop {
-            let line = tokio::select! {
-                line = super::wire::read_line(&mut lines, usize::MAX) => match line {
-                    Ok(super::wire::Line::Text(mut line)) => { line.push(b'\n'); line }
-                    Ok(super::wire::Line::TooLong | super::wire::Line::End) | Err(_) => return,
-                },
-                Some(line) = errors.recv() => line,
-            };
-            if output.write_all(&line).await.is_err() {
-                return;
-            }
-        }
-    });
-    let reader = tokio::spawn(async move {
-        let mut message = first;
-        loop {
-            if to_rmcp.write_all(format!("{message}\n").as_bytes()).await.is_err() {
-                return;
-            }
-            message = loop {
-                match next(&mut input, &served, &answers).await {
-                    Next::Message(message) => break message,
-                    Next::Answered => {}
-                    Next::End => return,
-                }
-            };
-        }
-    });
-    match handler.serve(tokio::io::split(theirs)).await {
-        Ok(running) => {
-            if let Err(error) = running.waiting().await {
-                tracing::debug!(%error, "an MCP connection ended");
-            }
-        }
-        Err(error) => tracing::debug!(%error, "an MCP connection did not begin"),
+    if let Err(error) = running.waiting().await {
+        tracing::debug!(%error, "an MCP connection ended");
     }
-    reader.abort();
-    if writer.await.is_err() {
-        tracing::debug!("an MCP connection's writer ended early");
+    ended.notify_one();
+}
+
+impl Handler {
+    async fn run(&self, mut asked: Asked, context: &RequestContext<RoleServer>) -> Result<Value, ErrorData> {
+        let text = |name: &str| context.meta.get(name).and_then(Value::as_str).map(str::to_owned);
+        asked.session = asked.session.or_else(|| text(SESSION));
+        asked.call.operation_id = asked.call.operation_id.or_else(|| text(OPERATION));
+        let key = context.id.clone().into_json_value().to_string();
+        match call::await_result(&self.0, key, asked).await {
+            Some(Ok(result)) => Ok(result),
+            Some(Err(failed)) => Err(refused(failed)),
+            None => Err(ErrorData::internal_error("cancelled", None)),
+        }
     }
+}
+
+fn refused(failed: Failed) -> ErrorData {
+    ErrorData::new(ErrorCode(i32::try_from(failed.code).unwrap_or_default()), failed.message, None)
 }
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
         info.server_info = Implementation::new("wardfs", env!("CARGO_PKG_VERSION"));
-        info.instructions = Some(
-            "Files of one view: paths are relative to its root. Every change is recorded and can be taken back with revert.".into(),
-        );
+        info.instructions = Some(INSTRUCTIONS.into());
         info
     }
 
@@ -113,7 +98,7 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult { tools: self.tools.to_vec(), ..ListToolsResult::default() })
+        Ok(ListToolsResult { tools: self.0.served.listing.tools.to_vec(), ..ListToolsResult::default() })
     }
 
     async fn call_tool(
@@ -126,25 +111,35 @@ impl ServerHandler for Handler {
             arguments: request.arguments.map_or(Value::Null, Value::Object),
             operation_id: None,
         };
-        let cancelled = Cancelled::default();
-        let mut asked =
-            CallContext { actor: self.peer.actor.clone(), owner: self.peer.owner, cancelled: cancelled.clone() };
-        asked.actor.session = serde_json::to_value(&context.meta)
-            .ok()
-            .and_then(|meta| meta.get("wardfs/session").and_then(Value::as_str).map(str::to_owned));
-        let toolbox = Arc::clone(&self.served.toolbox);
-        let work = tokio::task::spawn_blocking(move || toolbox.call(&call, &asked));
-        let outcome = tokio::select! {
-            outcome = work => outcome,
-            () = context.ct.cancelled() => {
-                cancelled.set();
-                return Err(ErrorData::internal_error("cancelled", None));
-            }
-        };
-        let outcome = outcome.map_err(|_| ErrorData::internal_error("the tool failed unexpectedly", None))?;
-        let outcome = outcome.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
-        let result: CallToolResult = serde_json::from_value(plain::result(outcome))
-            .map_err(|error| ErrorData::internal_error(format!("a result is not MCP's: {error}"), None))?;
+        let result = self.run(Asked { call, session: None }, &context).await?;
+        let mut result: CallToolResult = serde_json::from_value(result)
+            .map_err(|error| ErrorData::internal_error(format!("a result is not as MCP has it: {error}"), None))?;
+        // `rmcp` takes it out again for versions that do not have it.
+        result.result_type = Some(ResultType::COMPLETE);
         Ok(result.into())
+    }
+
+    /// What `rmcp` did not recognise: also calls whose parameters have another shape than MCP's.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        if request.method != "tools/call" {
+            return Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                format!("there is no method {:?}", request.method),
+                None,
+            ));
+        }
+        let Some(Value::Object(params)) = request.params else {
+            return Err(ErrorData::invalid_params("params is an object", None));
+        };
+        let asked = Asked::read(params, Shape::Plain).map_err(refused)?;
+        let mut result = self.run(asked, &context).await?;
+        if context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+            result["resultType"] = json!(ResultType::COMPLETE);
+        }
+        Ok(CustomResult::new(result))
     }
 }

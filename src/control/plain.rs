@@ -1,178 +1,115 @@
 //! Plain connections: `tools/list` and `tools/call` at once, no handshake, so that ten lines of any language can use them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use parking_lot::Mutex;
-use serde_json::{Value, json};
-use tokio::{
-    io::BufReader,
-    net::unix::OwnedReadHalf,
-    sync::{Semaphore, mpsc},
-};
+use serde_json::{Map, Value};
 
 use super::{
-    Served,
-    connection::{Next, Peer, next},
+    call::{self, Asked, Failed, Shape},
+    connection::Connection,
+    reader::{Message, Reader},
     wire,
 };
-use crate::tools::{AccessGroup, Block, CallContext, Cancelled, Hints, ToolCall, ToolOutcome, ToolSpec};
 
-/// Calls under way, by their id as it was written.
-type UnderWay = Arc<Mutex<HashMap<String, Cancelled>>>;
+/// Begins the names of what MCP puts into `_meta`.
+const META: &str = "io.modelcontextprotocol/";
 
-/// Serves a plain connection, its first message already read.
-pub(super) async fn serve(
-    first: Value,
-    input: &mut BufReader<OwnedReadHalf>,
-    answers: mpsc::Sender<Vec<u8>>,
-    served: Served,
-    peer: Peer,
-) {
-    let under_way: UnderWay = Arc::default();
-    let room = Arc::new(Semaphore::new(served.limits.calls));
-    let mut message = first;
+/// Serves a connection as long as it is plain. Gives the first message that is MCP's, or none at its end.
+pub(super) async fn serve(reader: &mut Reader, connection: &Arc<Connection>) -> Option<Message> {
     loop {
-        if !handle(message, &answers, &served, &peer, &under_way, &room).await {
-            break;
+        let message = reader.next(connection).await?;
+        if is_mcp(&message.fields) {
+            return Some(message);
         }
-        message = loop {
-            match next(input, &served, &answers).await {
-                Next::Message(message) => break message,
-                Next::Answered => {}
-                Next::End => {
-                    // Nobody waits for what is under way any more.
-                    for cancelled in under_way.lock().values() {
-                        cancelled.set();
-                    }
-                    return;
-                }
-            }
-        };
+        let Message { fields, bytes } = message;
+        handle(fields, bytes, connection).await?;
     }
 }
 
-async fn handle(
-    message: Value,
-    answers: &mpsc::Sender<Vec<u8>>,
-    served: &Served,
-    peer: &Peer,
-    under_way: &UnderWay,
-    room: &Arc<Semaphore>,
-) -> bool {
-    let Value::Object(mut message) = message else {
-        return say(answers, wire::error(&Value::Null, wire::INVALID_REQUEST, "a message is a JSON object")).await;
+/// MCP of either era: it greets, or says in each request which version it speaks. A `ping` may come before.
+fn is_mcp(fields: &Map<String, Value>) -> bool {
+    let method = fields.get("method").and_then(Value::as_str);
+    let meta = fields.get("params").and_then(|params| params.get("_meta")).and_then(Value::as_object);
+    matches!(method, Some("initialize" | "server/discover"))
+        || meta.is_some_and(|meta| meta.keys().any(|key| key.starts_with(META)))
+}
+
+/// Answers a message, or sees to it that it will be answered. `None` if the peer is gone.
+async fn handle(mut fields: Map<String, Value>, bytes: usize, connection: &Arc<Connection>) -> Option<()> {
+    let id = fields.remove("id");
+    let method = match fields.remove("method") {
+        Some(Value::String(method)) => method,
+        // An answer, to nothing that we asked.
+        None if fields.contains_key("result") || fields.contains_key("error") => return Some(()),
+        None | Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            let id = id.filter(wire::is_id).unwrap_or(Value::Null);
+            let text = "a request has a method, as a string";
+            connection.outgoing.push(wire::error(&id, wire::INVALID_REQUEST, text), None);
+            return Some(());
+        }
     };
-    let id = message.remove("id");
-    let Some(method) = message.remove("method").and_then(|method| method.as_str().map(str::to_owned)) else {
-        let id = id.unwrap_or(Value::Null);
-        return say(answers, wire::error(&id, wire::INVALID_REQUEST, "a request has a method")).await;
+    let params = match fields.remove("params") {
+        Some(Value::Object(params)) => Some(params),
+        None | Some(Value::Null) => Some(Map::new()),
+        Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => None,
     };
-    let params = message.remove("params").unwrap_or(Value::Null);
     let Some(id) = id else {
         if method == "notifications/cancelled"
-            && let Some(request) = params.get("requestId")
-            && let Some(cancelled) = under_way.lock().get(&request.to_string())
+            && let Some(request) = params.as_ref().and_then(|params| params.get("requestId"))
         {
-            cancelled.set();
+            connection.calls.cancel(&request.to_string());
         }
-        return true;
+        return Some(());
     };
-    let answer = match method.as_str() {
-        "ping" => wire::answer(&id, json!({})),
-        "tools/list" => wire::answer(&id, json!({"tools": listed(served.toolbox.list())})),
-        "tools/call" | "filesystem.execute" => {
-            let Some((call, session)) = call_of(&params, method == "filesystem.execute") else {
-                let text = "params: {\"name\": TOOL, \"arguments\": {…}, \"session\"?, \"operation_id\"?}";
-                return say(answers, wire::error(&id, wire::INVALID_PARAMS, text)).await;
-            };
-            let Ok(permit) = Arc::clone(room).acquire_owned().await else { return false };
-            let mut context =
-                CallContext { actor: peer.actor.clone(), owner: peer.owner, cancelled: Cancelled::default() };
-            context.actor.session = session;
-            let key = id.to_string();
-            under_way.lock().insert(key.clone(), context.cancelled.clone());
-            let (answers, under_way, toolbox) = (answers.clone(), Arc::clone(under_way), Arc::clone(&served.toolbox));
-            tokio::task::spawn_blocking(move || {
-                let answer = match toolbox.call(&call, &context) {
-                    Ok(outcome) => wire::answer(&id, result(outcome)),
-                    Err(error) => wire::error(&id, wire::INVALID_PARAMS, &error.to_string()),
-                };
-                under_way.lock().remove(&key);
-                let line = format!("{answer}\n").into_bytes();
-                // A call that was cancelled is answered no more; neither is one whose connection is gone.
-                if !context.cancelled.is_set() && answers.blocking_send(line).is_err() {
-                    tracing::debug!("an answer found nobody");
-                }
-                drop(permit);
-            });
-            return true;
+    if !wire::is_id(&id) {
+        let text = "a request's id is a string or a whole number";
+        connection.outgoing.push(wire::error(&Value::Null, wire::INVALID_REQUEST, text), None);
+        return Some(());
+    }
+    let shape = match method.as_str() {
+        "tools/call" => Shape::Plain,
+        "filesystem.execute" => Shape::Envelope,
+        "tools/list" => {
+            connection.outgoing.push(wire::answer(&id, &connection.served.listing.json), None);
+            return Some(());
         }
-        other => wire::error(&id, wire::METHOD_NOT_FOUND, &format!("no method {other:?} on a plain connection")),
+        "ping" => {
+            connection.outgoing.push(wire::answer(&id, "{}"), None);
+            return Some(());
+        }
+        other => {
+            let text =
+                format!("there is no method {other:?} on a plain connection; there are tools/list and tools/call");
+            connection.outgoing.push(wire::error(&id, wire::METHOD_NOT_FOUND, &text), None);
+            return Some(());
+        }
     };
-    say(answers, answer).await
-}
-
-async fn say(answers: &mpsc::Sender<Vec<u8>>, message: Value) -> bool {
-    answers.send(format!("{message}\n").into_bytes()).await.is_ok()
-}
-
-/// The call in a request's parameters, and the session it names.
-fn call_of(params: &Value, envelope: bool) -> Option<(ToolCall, Option<String>)> {
-    let (name, operation) = if envelope { ("tool", "operationId") } else { ("name", "operation_id") };
-    let text = |key: &str| params.get(key).and_then(Value::as_str).map(str::to_owned);
-    let call = ToolCall {
-        name: text(name)?,
-        arguments: params.get("arguments").cloned().unwrap_or(Value::Null),
-        operation_id: text(operation),
+    let asked = match params.map(|params| Asked::read(params, shape)) {
+        Some(Ok(asked)) => asked,
+        Some(Err(failed)) => {
+            connection.outgoing.push(error(&id, &failed), None);
+            return Some(());
+        }
+        None => {
+            connection.outgoing.push(wire::error(&id, wire::INVALID_PARAMS, "params is an object"), None);
+            return Some(());
+        }
     };
-    Some((call, text("session")))
-}
-
-/// A result as MCP has it.
-pub(super) fn result(outcome: ToolOutcome) -> Value {
-    let content: Vec<Value> = outcome.content.into_iter().map(block).collect();
-    json!({"content": content, "structuredContent": outcome.structured, "isError": outcome.is_error})
-}
-
-fn block(block: Block) -> Value {
-    match block {
-        Block::Text(text) => json!({"type": "text", "text": text}),
-        Block::Image { data, media_type } => json!({"type": "image", "data": data, "mimeType": media_type}),
-        Block::Audio { data, media_type } => json!({"type": "audio", "data": data, "mimeType": media_type}),
-        Block::Resource { uri, data, media_type } => {
-            json!({"type": "resource", "resource": {"uri": uri, "mimeType": media_type, "blob": data}})
+    let key = id.to_string();
+    let read_only = connection.served.listing.is_read_only(&asked.call.name);
+    match connection.admit(&key, bytes, read_only).await.ok()? {
+        Ok(()) => call::begin(connection, key, asked, move |outcome| match outcome {
+            Ok(result) => wire::answer(&id, &result),
+            Err(failed) => error(&id, &failed),
+        }),
+        Err(_) => {
+            let text = "a request with this id is not answered yet";
+            connection.outgoing.push(wire::error(&id, wire::INVALID_REQUEST, text), None);
         }
     }
+    Some(())
 }
 
-/// The tools as MCP lists them.
-pub(super) fn listed(tools: &[ToolSpec]) -> Vec<Value> {
-    tools
-        .iter()
-        .map(|tool| {
-            json!({
-                "name": tool.name,
-                "title": tool.title,
-                "description": tool.description,
-                "inputSchema": *tool.input_schema,
-                "outputSchema": *tool.output_schema,
-                "annotations": annotations(tool.hints, tool.title, tool.access),
-            })
-        })
-        .collect()
-}
-
-fn annotations(hints: Hints, title: &str, _access: AccessGroup) -> Value {
-    let (read_only, destructive, idempotent) = match hints {
-        Hints::ReadOnly => (true, false, true),
-        Hints::Additive { idempotent } => (false, false, idempotent),
-        Hints::Destructive { idempotent } => (false, true, idempotent),
-    };
-    json!({
-        "title": title,
-        "readOnlyHint": read_only,
-        "destructiveHint": destructive,
-        "idempotentHint": idempotent,
-        "openWorldHint": false,
-    })
+fn error(id: &Value, failed: &Failed) -> Vec<u8> {
+    wire::error(id, failed.code, &failed.message)
 }

@@ -4,6 +4,7 @@
 
 mod cli;
 mod coherence;
+mod control;
 mod crash;
 mod differential;
 mod fuse_door;
