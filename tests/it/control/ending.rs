@@ -31,8 +31,10 @@ fn calls_of_a_peer_that_left_are_given_up() {
         let mut other = room.talk();
         other.ask(1, "wait", json!({}));
         room.tools.until(|seen| seen.inside == 3);
+        let began = Instant::now();
         drop(talk);
         room.tools.until(|seen| seen.given_up == 2 && seen.inside == 1);
+        assert!(began.elapsed() < Duration::from_secs(4), "it has no use for a time of grace");
         other.quiet();
         assert_eq!(room.tools.seen.lock().calls, 4, "what had not begun never does");
     }
