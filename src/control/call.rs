@@ -94,8 +94,8 @@ pub(super) fn begin(
         let line = answer(run(&connection, asked, &ticket));
         drop(start.thread);
         connection.calls.ran(&key, start.running);
-        if let Some(held) = connection.calls.close(&key) {
-            connection.outgoing.push(line, Some(held));
+        if let Some(mut answering) = connection.calls.close(&key) {
+            connection.outgoing.push(line, answering.held.take());
         }
     };
     match connection.calls.start_now(&key) {

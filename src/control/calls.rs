@@ -15,7 +15,7 @@ const WAITING: usize = 16;
 
 /// All that a connection asked for. Requests are known by the JSON text of their ids.
 pub(super) struct Calls {
-    open: Mutex<HashMap<String, Open>>,
+    open: Mutex<Requests>,
     /// The last open request was answered or given up.
     idle: Notify,
     /// Bounds what is read ahead.
@@ -29,6 +29,13 @@ pub(super) struct Calls {
     surplus: Arc<Semaphore>,
 }
 
+#[derive(Default)]
+struct Requests {
+    by_id: HashMap<String, Open>,
+    /// Closed, with an answer that is not handed to the peer yet.
+    answering: usize,
+}
+
 struct Open {
     ticket: Arc<Ticket>,
     read_only: bool,
@@ -40,6 +47,29 @@ struct Open {
 pub(super) struct Held {
     _units: OwnedSemaphorePermit,
     running: Option<OwnedSemaphorePermit>,
+}
+
+/// A request that is being answered: its id is free, but the connection waits for it until this is dropped.
+pub(super) struct Answering<'a> {
+    calls: &'a Calls,
+    /// Goes with the answer.
+    pub held: Option<Held>,
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        let mut open = self.calls.open.lock();
+        open.answering -= 1;
+        if open.is_idle() {
+            self.calls.idle.notify_waiters();
+        }
+    }
+}
+
+impl Requests {
+    fn is_idle(&self) -> bool {
+        self.by_id.is_empty() && self.answering == 0
+    }
 }
 
 /// What tells a call that it was given up.
@@ -81,17 +111,17 @@ impl Calls {
             return Err(IdTaken);
         };
         let mut open = self.open.lock();
-        if open.contains_key(key) {
+        if open.by_id.contains_key(key) {
             return Err(IdTaken);
         }
         let held = Held { _units: units, running: None };
-        open.insert(key.to_owned(), Open { ticket: Arc::default(), read_only, started: false, held });
+        open.by_id.insert(key.to_owned(), Open { ticket: Arc::default(), read_only, started: false, held });
         Ok(())
     }
 
     /// The ticket of an open request.
     pub fn ticket(&self, key: &str) -> Option<Arc<Ticket>> {
-        self.open.lock().get(key).map(|open| Arc::clone(&open.ticket))
+        self.open.lock().by_id.get(key).map(|open| Arc::clone(&open.ticket))
     }
 
     /// Permission to run, if it can be had at once.
@@ -122,14 +152,14 @@ impl Calls {
     }
 
     fn mark_started(&self, key: &str) {
-        if let Some(open) = self.open.lock().get_mut(key) {
+        if let Some(open) = self.open.lock().by_id.get_mut(key) {
             open.started = true;
         }
     }
 
     /// The call has run: its permission stays with the request until it is answered. False if nobody waits for that.
     pub fn ran(&self, key: &str, running: OwnedSemaphorePermit) -> bool {
-        match self.open.lock().get_mut(key) {
+        match self.open.lock().by_id.get_mut(key) {
             Some(open) => {
                 open.held.running = Some(running);
                 true
@@ -139,29 +169,27 @@ impl Calls {
     }
 
     /// Closes a request that is answered now. `None`: it was given up, and is not answered.
-    pub fn close(&self, key: &str) -> Option<Held> {
+    pub fn close(&self, key: &str) -> Option<Answering<'_>> {
         let mut open = self.open.lock();
-        let closed = open.remove(key);
-        if open.is_empty() {
-            self.idle.notify_waiters();
-        }
-        closed.map(|closed| closed.held)
+        let closed = open.by_id.remove(key)?;
+        open.answering += 1;
+        Some(Answering { calls: self, held: Some(closed.held) })
     }
 
     /// The peer gave a request up: its tool is told, and it is not answered.
     pub fn cancel(&self, key: &str) {
         let mut open = self.open.lock();
-        if let Some(cancelled) = open.remove(key) {
+        if let Some(cancelled) = open.by_id.remove(key) {
             cancelled.ticket.give_up();
         }
-        if open.is_empty() {
+        if open.is_idle() {
             self.idle.notify_waiters();
         }
     }
 
     /// The peer is gone: all is given up.
     pub fn cancel_all(&self) {
-        for (_, cancelled) in self.open.lock().drain() {
+        for (_, cancelled) in self.open.lock().by_id.drain() {
             cancelled.ticket.give_up();
         }
         self.idle.notify_waiters();
@@ -169,20 +197,20 @@ impl Calls {
 
     /// The end is near: what only reads, and what has not begun, shall end soon. It is answered all the same.
     pub fn hurry(&self) {
-        for open in self.open.lock().values() {
+        for open in self.open.lock().by_id.values() {
             if open.read_only || !open.started {
                 open.ticket.cancelled.set();
             }
         }
     }
 
-    /// Waits until every request is answered or given up.
+    /// Waits until the answer to every request is handed over, or it was given up.
     pub async fn all_closed(&self) {
         loop {
             let mut idle = pin!(self.idle.notified());
             // Registered before the look, so that no change between the two is missed.
             idle.as_mut().enable();
-            if self.open.lock().is_empty() {
+            if self.open.lock().is_idle() {
                 return;
             }
             idle.await;

@@ -80,7 +80,8 @@ impl Wire {
                 Ok(understood) => return Some(understood),
                 Err(error) => {
                     if let Some(id) = id {
-                        let held = connection.calls.close(&id.to_string());
+                        let mut answering = connection.calls.close(&id.to_string());
+                        let held = answering.as_mut().and_then(|answering| answering.held.take());
                         let text = format!("not a request of MCP: {error}");
                         connection.outgoing.push(wire::error(&id, wire::INVALID_REQUEST, &text), held);
                     }
@@ -148,10 +149,11 @@ impl Transport<RoleServer> for Wire {
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        let held = id.and_then(|id| self.connection.calls.close(&id.clone().into_json_value().to_string()));
+        let mut answering = id.and_then(|id| self.connection.calls.close(&id.clone().into_json_value().to_string()));
         match serde_json::to_vec(&message) {
             Ok(mut line) => {
                 line.push(b'\n');
+                let held = answering.as_mut().and_then(|answering| answering.held.take());
                 self.connection.outgoing.push(line, held);
             }
             Err(error) => tracing::error!(%error, "an answer cannot be written as JSON"),

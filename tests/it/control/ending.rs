@@ -113,6 +113,9 @@ fn an_end_of_the_server_lets_changes_finish() {
         talk.ask("look", "wait", json!({}));
         talk.ask("look too", "wait", json!({}));
         talk.ask("waits", "wait", json!({}));
+        // Once this is answered, all before it was read.
+        talk.send(&json!({"jsonrpc": "2.0", "id": "read", "method": "ping"}));
+        talk.result("read");
         room.tools.until(|seen| seen.inside == 3);
         let tools = std::sync::Arc::clone(&room.tools);
         let path = room.path.clone();

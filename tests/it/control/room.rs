@@ -91,7 +91,7 @@ impl Fake {
         self.changed.notify_all();
         while !seen.open && !cancelled() {
             // A flag wakes nobody.
-            self.changed.wait_for(&mut seen, Duration::from_millis(2));
+            self.changed.wait_for(&mut seen, Duration::from_millis(20));
         }
         seen.inside -= 1;
         self.changed.notify_all();
