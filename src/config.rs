@@ -1,11 +1,12 @@
 //! What a human configures: views, sources, policy, store. An entry that is unknown or wrong refuses to start.
 
+mod either;
 mod file;
 mod options;
 mod paths;
 
-pub use file::{load_config, load_policy};
-pub use options::{MountFlags, apply_options};
+pub use file::{load_config, load_policy, parse_config, parse_policy};
+pub use options::{MountFlags, apply_options, reapply_options, split_options};
 pub use paths::expand;
 
 use std::path::PathBuf;
@@ -13,6 +14,13 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{Pattern, PolicySpec};
+
+/// The tool profiles there are.
+pub const PROFILES: &[&str] = &["native"];
+/// The groups of tools there are.
+pub const FEATURES: &[&str] = &["read", "search", "write"];
+/// The absolute path that clients may use for a view's root, unless its config says otherwise.
+pub const ALIAS: &str = "/workspace";
 
 /// A view as it is configured.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -31,6 +39,9 @@ pub struct ViewConfig {
     pub policy: PolicyConfig,
     /// How it is mounted.
     pub mount: MountFlags,
+    /// The `-o` options it was given: what they say of the policy is said again after a reload of the file.
+    #[serde(default)]
+    pub options: Vec<String>,
     /// Its control socket, if the human chose one.
     pub socket: Option<PathBuf>,
     /// The file its policy came from, for a reload.
@@ -91,7 +102,7 @@ impl Default for PolicyConfig {
             read_only: Vec::new(),
             unversioned: Vec::new(),
             require_hash: false,
-            features: ["read", "search", "write"].map(str::to_owned).to_vec(),
+            features: FEATURES.iter().map(|feature| (*feature).to_owned()).collect(),
         }
     }
 }
@@ -116,10 +127,49 @@ pub struct Config {
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[error("{place}: {problem}")]
 pub struct ConfigError {
-    /// File and line, or the option.
+    /// `file:line:column`, or the option.
     pub place: String,
     /// What is wrong, and what was expected.
     pub problem: String,
+}
+
+impl ViewConfig {
+    /// A view of directories and nothing said about it.
+    #[must_use]
+    pub fn of(name: &str, sources: Vec<SourceConfig>) -> Self {
+        ViewConfig {
+            name: name.to_owned(),
+            sources,
+            tools: "native".into(),
+            alias: vec![ALIAS.into()],
+            ..ViewConfig::default()
+        }
+    }
+}
+
+/// Checks the name of a tool profile.
+///
+/// # Errors
+/// In words: which there are.
+pub fn profile(name: &str) -> Result<String, String> {
+    if PROFILES.contains(&name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("there is no tool profile {name:?}; there is {}", PROFILES.join(", ")))
+}
+
+/// Checks the name of a group of tools.
+///
+/// # Errors
+/// In words: which there are.
+pub fn feature(name: &str) -> Result<String, String> {
+    if FEATURES.contains(&name) {
+        return Ok(name.to_owned());
+    }
+    if name == "exec" {
+        return Err("this version has no tools that run commands; leave `exec` out".into());
+    }
+    Err(format!("{name:?} is no feature; there are {}", FEATURES.join(", ")))
 }
 
 impl PolicyConfig {

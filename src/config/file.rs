@@ -1,19 +1,25 @@
-//! TOML files: views and policies, with the line of each mistake.
+//! TOML files: views and policies, with the line and column of each mistake.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
-    Config, ConfigError, PatternConfig, PolicyConfig, PolicyFile, SourceConfig, StoreConfig, ViewConfig, expand,
+    Config, ConfigError, PatternConfig, PolicyConfig, PolicyFile, SourceConfig, StoreConfig, ViewConfig,
+    either::{OneOrMany, SourceEntry},
+    expand, feature, profile,
 };
+use crate::types::EntryName;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileTable {
     #[serde(default)]
-    view: BTreeMap<String, ViewTable>,
+    view: BTreeMap<Spanned<String>, ViewTable>,
     #[serde(default)]
     store: StoreTable,
 }
@@ -22,35 +28,12 @@ struct FileTable {
 #[serde(deny_unknown_fields)]
 struct ViewTable {
     mountpoint: Option<Spanned<String>>,
-    sources: Spanned<Vec<Spanned<SourceTable>>>,
+    sources: Spanned<Vec<Spanned<SourceEntry>>>,
     tools: Option<Spanned<String>>,
-    alias: Option<Aliases>,
+    alias: Option<Spanned<OneOrMany>>,
     socket: Option<Spanned<String>>,
     #[serde(default)]
     policy: PolicyTable,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Aliases {
-    One(String),
-    Many(Vec<String>),
-}
-
-/// Spans do not survive in an enum of this kind, so the whole entry has one.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum SourceTable {
-    Path(String),
-    Table(SourceFields),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SourceFields {
-    path: String,
-    name: Option<String>,
-    access: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -74,15 +57,32 @@ struct StoreTable {
     durability: Option<Spanned<String>>,
 }
 
+/// Keys that have a meaning which this version does not give them. To pass over one would promise what does not happen.
+const LATER: &[(&str, &str)] = &[
+    ("ask", "nothing waits for a person's yes in this version"),
+    ("review", "changes are not held for review in this version"),
+    ("post_edit", "no command runs after an edit in this version"),
+    ("exec", "this version has no tools that run commands"),
+    ("retain", "this version keeps the whole history"),
+    ("on_full", "this version keeps the whole history"),
+];
+
 struct Source<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
 impl Source<'_> {
+    /// Line and column, both from 1; a column counts characters.
+    fn line_column(&self, offset: usize) -> (usize, usize) {
+        let before = self.text.get(..offset).unwrap_or_default();
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        (before.matches('\n').count() + 1, line.chars().count() + 1)
+    }
+
     fn place(&self, offset: usize) -> String {
-        let line = self.text.get(..offset).map_or(1, |before| before.matches('\n').count() + 1);
-        format!("{}:{line}", self.path.display())
+        let (line, column) = self.line_column(offset);
+        format!("{}:{line}:{column}", self.path.display())
     }
 
     fn error<T>(&self, at: &Spanned<T>, problem: impl Into<String>) -> ConfigError {
@@ -92,30 +92,29 @@ impl Source<'_> {
     fn parse<T: for<'de> Deserialize<'de>>(&self) -> Result<T, ConfigError> {
         toml::from_str(self.text).map_err(|error| {
             let place = error.span().map_or_else(|| self.path.display().to_string(), |span| self.place(span.start));
-            ConfigError { place, problem: error.message().replace('\n', " ") }
+            let later = |(key, why): &(&str, &str)| {
+                let unknown = format!("unknown field `{key}`");
+                error.message().starts_with(&unknown).then(|| format!("`{key}`: {why}; leave it out"))
+            };
+            let problem = LATER.iter().find_map(later).unwrap_or_else(|| error.message().trim().replace('\n', "; "));
+            ConfigError { place, problem }
         })
     }
 
     fn patterns(&self, list: Vec<Spanned<String>>) -> Vec<PatternConfig> {
-        list.into_iter()
-            .map(|pattern| PatternConfig { origin: self.place(pattern.span().start), text: pattern.into_inner() })
-            .collect()
+        let pattern = |pattern: Spanned<String>| {
+            let origin = format!("{}:{}", self.path.display(), self.line_column(pattern.span().start).0);
+            PatternConfig { origin, text: pattern.into_inner() }
+        };
+        list.into_iter().map(pattern).collect()
     }
 
     fn policy(&self, table: PolicyTable) -> Result<PolicyConfig, ConfigError> {
         let features = match table.features {
             None => PolicyConfig::default().features,
             Some(list) => {
-                let mut features = Vec::new();
-                for feature in list {
-                    if !["read", "search", "write"].contains(&feature.get_ref().as_str()) {
-                        let problem =
-                            format!("{:?} is no feature; there are read, search and write", feature.get_ref());
-                        return Err(self.error(&feature, problem));
-                    }
-                    features.push(feature.into_inner());
-                }
-                features
+                let checked = |word: &Spanned<String>| feature(word.get_ref()).map_err(|why| self.error(word, why));
+                list.iter().map(checked).collect::<Result<_, _>>()?
             }
         };
         Ok(PolicyConfig {
@@ -128,61 +127,93 @@ impl Source<'_> {
         })
     }
 
-    fn path_of(&self, text: &Spanned<String>) -> Result<std::path::PathBuf, ConfigError> {
-        expand(text.get_ref(), |name| std::env::var(name).ok()).map_err(|problem| self.error(text, problem))
+    fn path_of<T>(&self, at: &Spanned<T>, text: &str) -> Result<PathBuf, ConfigError> {
+        if text.is_empty() {
+            return Err(self.error(at, "expected a path, and this is empty"));
+        }
+        expand(text, |name| std::env::var(name).ok()).map_err(|problem| self.error(at, problem))
     }
 
-    fn view(&self, name: String, table: ViewTable) -> Result<ViewConfig, ConfigError> {
-        let mut sources: Vec<SourceConfig> = Vec::new();
-        if table.sources.get_ref().is_empty() {
-            return Err(self.error(&table.sources, "a view needs at least one source"));
-        }
-        for source in table.sources.into_inner() {
-            let (text, name, read_only) = match source.get_ref() {
-                SourceTable::Path(path) => (path, None, false),
-                SourceTable::Table(fields) => {
-                    let read_only = match fields.access.as_deref() {
-                        None | Some("write") => false,
-                        Some("read") => true,
-                        Some(other) => {
-                            return Err(self.error(&source, format!("access is \"read\" or \"write\", not {other:?}")));
+    fn path(&self, text: &Spanned<String>) -> Result<PathBuf, ConfigError> {
+        self.path_of(text, text.get_ref())
+    }
+
+    fn source(&self, entry: &Spanned<SourceEntry>) -> Result<SourceConfig, ConfigError> {
+        let (path, name, read_only) = match entry.get_ref() {
+            SourceEntry::Path(path) => (self.path_of(entry, path)?, None, false),
+            SourceEntry::Table(fields) => {
+                let read_only = match &fields.access {
+                    None => false,
+                    Some(access) => match access.get_ref().as_str() {
+                        "read" => true,
+                        "write" => false,
+                        other => {
+                            return Err(self.error(access, format!("access is \"read\" or \"write\", not {other:?}")));
                         }
-                    };
-                    (&fields.path, fields.name.clone(), read_only)
-                }
-            };
-            let at = expand(text, |name| std::env::var(name).ok()).map_err(|problem| self.error(&source, problem))?;
-            let name = match name.or_else(|| at.file_name().map(|name| name.to_string_lossy().into_owned())) {
-                Some(name) => name,
-                None => return Err(self.error(&source, "give this source a name")),
-            };
-            if sources.iter().any(|known| known.name == name) {
-                return Err(self.error(&source, format!("two sources are named {name:?}; give one of them a `name`")));
-            }
-            let path = at;
-            sources.push(SourceConfig { path, name, read_only });
-        }
-        let tools = match &table.tools {
-            None => "native".to_owned(),
-            Some(tools) if tools.get_ref() == "native" => "native".to_owned(),
-            Some(tools) => {
-                return Err(self.error(tools, format!("no tool profile {:?}; there is \"native\"", tools.get_ref())));
+                    },
+                };
+                (self.path(&fields.path)?, fields.name.as_ref(), read_only)
             }
         };
+        let name = match name {
+            Some(name) => {
+                EntryName::new(name.get_ref().as_bytes()).map_err(|why| self.error(name, format!("`name`: {why}")))?;
+                name.get_ref().clone()
+            }
+            // `.`, `..` and `/` have no name of their own; the directory that they mean may have one.
+            None => path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .or_else(|| Some(std::fs::canonicalize(&path).ok()?.file_name()?.to_string_lossy().into_owned()))
+                .ok_or_else(|| self.error(entry, "this source needs a `name`: { path = …, name = … }"))?,
+        };
+        Ok(SourceConfig { path, name, read_only })
+    }
+
+    fn sources(&self, entries: &Spanned<Vec<Spanned<SourceEntry>>>) -> Result<Vec<SourceConfig>, ConfigError> {
+        let mut sources: Vec<SourceConfig> = Vec::new();
+        for entry in entries.get_ref() {
+            let source = self.source(entry)?;
+            if sources.iter().any(|known| known.name == source.name) {
+                let problem =
+                    format!("two sources are named {:?}; give one another: {{ path = …, name = … }}", source.name);
+                return Err(self.error(entry, problem));
+            }
+            sources.push(source);
+        }
+        if sources.is_empty() {
+            return Err(self.error(entries, "a view needs at least one source"));
+        }
+        Ok(sources)
+    }
+
+    fn view(&self, name: &Spanned<String>, table: ViewTable) -> Result<ViewConfig, ConfigError> {
+        if EntryName::new(name.get_ref().as_bytes()).is_err() || name.get_ref().contains(char::is_control) {
+            return Err(self.error(name, "a view's name is a word without slashes"));
+        }
+        let alias = match table.alias {
+            None => vec![super::ALIAS.to_owned()],
+            Some(alias) => {
+                if let Some(bad) = alias.get_ref().0.iter().find(|path| !path.starts_with('/')) {
+                    return Err(self.error(&alias, format!("an alias is an absolute path, and {bad:?} is none")));
+                }
+                alias.into_inner().0
+            }
+        };
+        let tools = match &table.tools {
+            None => "native".to_owned(),
+            Some(tools) => profile(tools.get_ref()).map_err(|why| self.error(tools, why))?,
+        };
         Ok(ViewConfig {
-            name,
-            mountpoint: table.mountpoint.as_ref().map(|at| self.path_of(at)).transpose()?,
-            sources,
+            name: name.get_ref().clone(),
+            mountpoint: table.mountpoint.as_ref().map(|at| self.path(at)).transpose()?,
+            sources: self.sources(&table.sources)?,
             tools,
-            alias: match table.alias {
-                None => vec!["/workspace".into()],
-                Some(Aliases::One(alias)) => vec![alias],
-                Some(Aliases::Many(aliases)) => aliases,
-            },
+            alias,
             policy: self.policy(table.policy)?,
-            mount: super::MountFlags::default(),
-            socket: table.socket.as_ref().map(|at| self.path_of(at)).transpose()?,
+            socket: table.socket.as_ref().map(|at| self.path(at)).transpose()?,
             policy_file: Some(PolicyFile::Config(self.path.to_owned())),
+            ..ViewConfig::default()
         })
     }
 }
@@ -195,10 +226,17 @@ fn read(path: &Path) -> Result<String, ConfigError> {
 /// Reads a config file.
 ///
 /// # Errors
-/// The first mistake, with its line.
+/// The first mistake, with its place.
 pub fn load_config(path: &Path) -> Result<Config, ConfigError> {
-    let text = read(path)?;
-    let source = Source { path, text: &text };
+    parse_config(path, &read(path)?)
+}
+
+/// Reads a config file's text; `path` is what it is called in messages.
+///
+/// # Errors
+/// The first mistake, with its place.
+pub fn parse_config(path: &Path, text: &str) -> Result<Config, ConfigError> {
+    let source = Source { path, text };
     let table: FileTable = source.parse()?;
     let relaxed = match &table.store.durability {
         None => false,
@@ -208,12 +246,10 @@ pub fn load_config(path: &Path) -> Result<Config, ConfigError> {
             other => return Err(source.error(word, format!("durability is \"strict\" or \"relaxed\", not {other:?}"))),
         },
     };
-    let mut views = Vec::new();
-    for (name, view) in table.view {
-        views.push(source.view(name, view)?);
-    }
+    let views = table.view.into_iter().map(|(name, view)| source.view(&name, view)).collect::<Result<Vec<_>, _>>()?;
     if views.is_empty() {
-        return Err(ConfigError { place: path.display().to_string(), problem: "it has no [view.NAME]".into() });
+        let problem = "it has no [view.NAME]; a file of policy keys alone goes with --policy".into();
+        return Err(ConfigError { place: path.display().to_string(), problem });
     }
     Ok(Config { views, store: StoreConfig { relaxed } })
 }
@@ -221,50 +257,19 @@ pub fn load_config(path: &Path) -> Result<Config, ConfigError> {
 /// Reads a file of the policy keys alone.
 ///
 /// # Errors
-/// The first mistake, with its line.
+/// The first mistake, with its place.
 pub fn load_policy(path: &Path) -> Result<PolicyConfig, ConfigError> {
-    let text = read(path)?;
-    let source = Source { path, text: &text };
+    parse_policy(path, &read(path)?)
+}
+
+/// Reads the text of a file of policy keys; `path` is what it is called in messages.
+///
+/// # Errors
+/// The first mistake, with its place.
+pub fn parse_policy(path: &Path, text: &str) -> Result<PolicyConfig, ConfigError> {
+    let source = Source { path, text };
     source.policy(source.parse()?)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn load(text: &str) -> Result<Config, String> {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("c.toml");
-        std::fs::write(&path, text).expect("written");
-        load_config(&path).map_err(|error| error.to_string().replace(&*dir.path().to_string_lossy(), ""))
-    }
-
-    #[test]
-    fn a_whole_config_is_read() {
-        let config = load(
-            "[view.agent]\nmountpoint = \"/mnt/agent\"\nsources = [ \"/srv/app\", { path = \"/srv/docs\", name = \"d\", access = \"read\" } ]\n\
-             [view.agent.policy]\ndeny = [\".env*\"]\nrequire_hash = true\nfeatures = [\"read\"]\n[store]\ndurability = \"relaxed\"\n",
-        )
-        .expect("a good config");
-        let view = &config.views[0];
-        assert_eq!((view.sources.len(), view.sources[1].read_only, view.sources[0].name.as_str()), (2, true, "app"));
-        assert!(view.policy.deny[0].origin.ends_with("/c.toml:5"));
-        assert!(config.store.relaxed && view.policy.require_hash);
-        assert_eq!(view.alias, ["/workspace"]);
-    }
-
-    #[test]
-    fn mistakes_are_refused_with_their_line() {
-        let check = |text: &str, line: &str, word: &str| {
-            let error = load(text).expect_err(text);
-            assert!(error.starts_with(line) && error.contains(word), "{text}: {error}");
-        };
-        check("[view.a]\nsources = [\"/x\"]\nmountpiont = \"/y\"\n", "/c.toml:3", "mountpiont");
-        check("[view.a]\nsources = []\n", "/c.toml:2", "at least one");
-        check("[view.a]\nsources = [\"/x/a\", \"/y/a\"]\n", "/c.toml:2", "named");
-        check("[view.a]\nsources = [\"/x\"]\n[view.a.policy]\nfeatures = [\"fly\"]\n", "/c.toml:4", "fly");
-        check("[view.a]\nsources = [\"/x\"]\n[store]\ndurability = \"most\"\n", "/c.toml:4", "strict");
-        check("[view.a]\nsources = [\"/x\"]\n[view.a.policy]\nask = [\"delete\"]\n", "/c.toml:4", "ask");
-        check("", "/c.toml", "no [view");
-    }
-}
+mod tests;
