@@ -30,7 +30,7 @@ pub use names::{
 };
 
 pub use probe::{access, place, probe_fine_ctime, probe_reflink, process_file};
-pub use sys::{lock_file, unlock_file};
+pub use sys::{close_on_exec, lock_file, unlock_file};
 
 /// A failed system call: the host's own error number, which callers see unchanged.
 pub type Result<T> = std::result::Result<T, Errno>;

@@ -2,13 +2,24 @@
 
 mod admin;
 mod daemon;
+mod foreground;
 mod launch;
 mod place;
+mod process;
 mod registry;
+mod reload;
+mod report;
+mod service;
+mod serving;
+mod settle;
+mod socket;
+mod until;
 
-pub use daemon::daemon_main;
 pub use launch::{Launch, Started, start};
-pub use registry::{Known, known, runtime_dir};
+pub use place::{Placed, place_of};
+pub use process::daemon_main;
+pub use registry::{Known, KnownView, known, runtime_dir};
+pub use until::process_ends;
 
 /// Why a daemon did not start or did not do what was asked, in one line for a human.
 #[derive(Debug, thiserror::Error)]

@@ -4,14 +4,18 @@ use std::{
     io::{Read, Write},
     net::Shutdown,
     os::unix::net::UnixStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use clap::Args;
 
-use super::{Failure, Outcome, Which, find};
+use super::{
+    Failure, Outcome,
+    find::{self, Which},
+    setup::source_at,
+};
 use crate::{
-    config::{Config, SourceConfig, ViewConfig},
+    config::{Config, ViewConfig, profile},
     run,
 };
 
@@ -27,46 +31,43 @@ pub(super) struct McpArgs {
 }
 
 pub(super) fn mcp(args: &McpArgs) -> Outcome {
-    if args.tools != "native" {
-        return Err(Failure::usage(format!("no tool profile {:?}; there is native", args.tools)));
-    }
-    let socket = match &args.dir {
-        None => find::view(&args.which, None)?.path().to_owned(),
-        Some(dir) => socket_for(dir)?,
+    let tools = profile(&args.tools).map_err(|why| Failure::usage(format!("--tools: {why}")))?;
+    let socket = match (&args.which.socket, &args.dir) {
+        (Some(socket), _) => socket.clone(),
+        (None, None) => args.which.socket(None)?,
+        (None, Some(dir)) => socket_for(dir, &tools)?,
     };
-    let stream =
-        UnixStream::connect(&socket).map_err(|error| Failure::new(format!("{}: {error}", socket.display())))?;
-    pipe(&stream).map_err(|error| Failure::new(format!("{}: {error}", socket.display())))
+    let stream = UnixStream::connect(&socket).map_err(|error| Failure::on(&socket, error))?;
+    pipe(&stream).map_err(|error| Failure::on(&socket, error))
 }
 
-/// The socket of the view that serves a directory alone, started if there is none.
-fn socket_for(dir: &PathBuf) -> Result<PathBuf, Failure> {
-    let real = std::fs::canonicalize(dir).map_err(|error| Failure::new(format!("{}: {error}", dir.display())))?;
-    if let Some(socket) = find::socket_of_mount(&real) {
+/// The socket of the view that serves a directory alone, or of the mount it is; started if there is none.
+fn socket_for(dir: &Path, tools: &str) -> Result<PathBuf, Failure> {
+    let source = source_at(dir)?;
+    if let Some((root, socket)) = find::mount_of(&source.path)
+        && root == source.path
+    {
         return Ok(socket);
     }
     let daemons = run::known()?;
-    let serving = daemons.iter().flat_map(|daemon| &daemon.views).find(|view| view.sources == [real.clone()]);
-    if let Some(view) = serving {
+    let alone = |view: &&run::KnownView| matches!(view.sources.as_slice(), [(only, _)] if *only == source.path);
+    if let Some(view) = daemons.iter().flat_map(|daemon| &daemon.views).find(alone) {
         return Ok(view.socket.clone());
     }
-    let name = real.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy().into_owned());
-    let view = ViewConfig {
-        name: name.clone(),
-        sources: vec![SourceConfig { path: real, name, read_only: false }],
-        tools: "native".into(),
-        alias: vec!["/workspace".into()],
-        ..ViewConfig::default()
-    };
-    let started = run::start(Config { views: vec![view], ..Config::default() }, None, true, false)?;
-    started.first().map(|view| view.socket.clone()).ok_or_else(|| Failure::new("the daemon started no view"))
+    let view = ViewConfig { tools: tools.to_owned(), ..ViewConfig::of(&source.name.clone(), vec![source]) };
+    let config = Config { views: vec![view], ..Config::default() };
+    let store = std::env::var_os("WARDFS_STORE").map(PathBuf::from);
+    let mut socket = None;
+    run::start(config, store.as_deref(), false, |started| socket = started.first().map(|view| view.socket.clone()))?;
+    socket.ok_or_else(|| Failure::new("the daemon started no view"))
 }
 
+/// Carries bytes both ways until the daemon has answered all there was.
 fn pipe(stream: &UnixStream) -> std::io::Result<()> {
     let mut to = stream.try_clone()?;
-    std::thread::Builder::new().spawn(move || {
+    std::thread::Builder::new().name("requests".into()).spawn(move || {
         let copied = copy(&mut std::io::stdin(), &mut to);
-        // The end of our input is the end of the requests.
+        // The end of our input is the end of the requests. If the daemon went first there is nothing to end.
         let _ = to.shutdown(Shutdown::Write);
         copied
     })?;
@@ -76,11 +77,13 @@ fn pipe(stream: &UnixStream) -> std::io::Result<()> {
 fn copy(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<()> {
     let mut buf = vec![0; 64 << 10];
     loop {
-        let got = from.read(&mut buf)?;
-        if got == 0 {
-            return Ok(());
-        }
-        to.write_all(&buf[..got])?;
+        let got = match from.read(&mut buf) {
+            Ok(0) => return Ok(()),
+            Ok(got) => got,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        to.write_all(buf.get(..got).unwrap_or_default())?;
         to.flush()?;
     }
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use control_api::Client;
 use serde_json::json;
 
-use super::{Failure, Outcome, Which, find, output};
+use super::{Failure, Outcome, find::Which, output};
 use crate::{
     config::{Config, PolicyConfig, ViewConfig, apply_options, load_config, load_policy},
     policy::{List, Policy},
@@ -61,9 +61,7 @@ impl From {
         let refused = |error: crate::config::ConfigError| Failure::new(error.to_string());
         let mut config = match &self.config {
             Some(path) => load_config(path).map_err(refused)?,
-            None => {
-                Config { views: vec![ViewConfig { name: "view".into(), ..ViewConfig::default() }], ..Config::default() }
-            }
+            None => Config { views: vec![ViewConfig::of("view", Vec::new())], ..Config::default() },
         };
         if let Some(path) = &self.policy {
             let policy = load_policy(path).map_err(refused)?;
@@ -90,7 +88,7 @@ pub(super) fn policy(args: &PolicyArgs) -> Outcome {
 
 /// The policy of the view that is meant, as its daemon has it.
 fn running(which: &Which) -> Result<ViewConfig, Failure> {
-    let socket = find::socket(which, None)?;
+    let socket = which.socket(None)?;
     let daemon = crate::run::known()?.into_iter().find(|daemon| daemon.views.iter().any(|view| view.socket == socket));
     let daemon = daemon.ok_or_else(|| Failure::new(format!("{}: no daemon of this user has it", socket.display())))?;
     let mut client = Client::connect(&daemon.admin_socket)?;
@@ -161,7 +159,7 @@ fn check(file: Option<&PathBuf>, from: &From) -> Outcome {
         Some(path) => match load_config(path) {
             Ok(config) => config.views,
             Err(as_config) => match load_policy(path) {
-                Ok(policy) => vec![ViewConfig { name: "policy".into(), policy, ..ViewConfig::default() }],
+                Ok(policy) => vec![ViewConfig { policy, ..ViewConfig::of("policy", Vec::new()) }],
                 // A file with views is a config, and its mistake is the one to tell.
                 Err(as_policy) => {
                     let is_config = std::fs::read_to_string(path).is_ok_and(|text| text.contains("[view"));

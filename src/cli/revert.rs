@@ -1,11 +1,17 @@
-//! `revert`, `undo`, `checkpoint`: changes taken back, and moments named for it.
+//! `revert`: changes taken back.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{Failure, Outcome, Which, find, history::moment, output};
+use super::{
+    Failure, Outcome,
+    find::{Found, Which},
+    log,
+    moment::moment,
+    output,
+};
 
 #[derive(Args)]
 pub(super) struct RevertArgs {
@@ -13,30 +19,30 @@ pub(super) struct RevertArgs {
     which: Which,
     /// A path: to the state before its last change, or to --to
     path: Option<PathBuf>,
-    /// The moment to go back to: an operation, a checkpoint or a time
-    #[arg(long)]
+    /// With PATH: back to this (an operation, a checkpoint, a time, how long ago)
+    #[arg(long, value_name = "WHEN")]
     to: Option<String>,
     /// Take one operation back
     #[arg(long, visible_alias = "op", value_name = "N")]
     operation: Option<u64>,
-    /// Go back to a checkpoint
+    /// Take back all that was done after a checkpoint
     #[arg(long, value_name = "NAME")]
     checkpoint: Option<String>,
-    /// Go back to a time (RFC 3339)
+    /// Take back all that was done after a time
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
-    /// Take back what this actor did
+    /// Take back all that was done after this; with --actor, by that actor
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Take back what this actor did: fuse, tool, external, a process's number, a session, part of a command
     #[arg(long)]
     actor: Option<String>,
-    /// … after this moment
-    #[arg(long)]
-    since: Option<String>,
     /// Show what would be done
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Where somebody changed a path later: fail, skip, merge, force or aside
-    #[arg(long, value_name = "HOW", default_value = "fail")]
-    on_conflict: String,
+    /// What to do where somebody changed a path later
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = OnConflict::Fail)]
+    on_conflict: OnConflict,
     /// The same as --on-conflict force
     #[arg(long)]
     force: bool,
@@ -45,71 +51,87 @@ pub(super) struct RevertArgs {
     yes: bool,
 }
 
-#[derive(Args)]
-pub(super) struct UndoArgs {
-    #[command(flatten)]
-    which: Which,
-    /// How many operations
-    #[arg(default_value_t = 1)]
-    count: usize,
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum OnConflict {
+    /// Change nothing at all
+    Fail,
+    /// Leave such paths alone
+    Skip,
+    /// Merge texts
+    Merge,
+    /// Put the old state back all the same
+    Force,
+    /// Put the old content beside it
+    Aside,
 }
 
-#[derive(Args)]
-pub(super) struct CheckpointArgs {
-    #[command(flatten)]
-    which: Which,
-    /// Its name
-    name: String,
-    /// A note
-    #[arg(short = 'm', long)]
-    message: Option<String>,
+impl OnConflict {
+    fn word(self) -> &'static str {
+        match self {
+            OnConflict::Fail => "fail",
+            OnConflict::Skip => "skip",
+            OnConflict::Merge => "merge",
+            OnConflict::Force => "force",
+            OnConflict::Aside => "aside",
+        }
+    }
 }
 
 pub(super) fn revert(args: &RevertArgs) -> Outcome {
-    let mut client = find::view(&args.which, args.path.as_deref())?;
-    let how = if args.force { "force" } else { &args.on_conflict };
-    let mut asked = json!({"on_conflict": how, "dry_run": args.dry_run});
-    let moments = [&args.to, &args.checkpoint, &args.time].into_iter().flatten().count();
-    if moments > 1 {
-        return Err(Failure::usage("--to, --checkpoint and --time exclude each other"));
-    }
-    let point = match (&args.to, &args.checkpoint, &args.time) {
-        (Some(to), _, _) => Some(moment(to)),
-        (_, Some(name), _) => Some(json!({"checkpoint": name})),
-        (_, _, Some(time)) => Some(json!({"time": time})),
-        (None, None, None) => None,
-    };
-    match (&args.path, args.operation, &args.actor, point) {
-        (Some(path), None, None, point) => {
-            asked["path"] = find::tool_path(path);
-            if let Some(point) = point {
-                asked["to"] = point;
-            }
-        }
-        (None, Some(operation), None, None) => asked["operation"] = operation.into(),
-        (None, None, Some(actor), None) => {
-            asked["actor"] = Value::String(actor.clone());
-            if let Some(since) = &args.since {
-                asked["since"] = moment(since);
-            }
-        }
-        (None, None, None, Some(point)) => match (point.get("checkpoint"), point.get("time")) {
-            (Some(name), _) => asked["checkpoint"] = name.clone(),
-            (_, Some(time)) => asked["time"] = time.clone(),
-            // All changes after an operation.
-            _ => {
-                asked["path"] = Value::String(".".into());
-                asked["to"] = point;
-            }
-        },
-        _ => return Err(Failure::usage("name one of PATH, --operation, --checkpoint, --time, --actor")),
-    }
-    finish(&mut client, &args.which, asked, args.yes)
+    let mut found = args.which.find(args.path.as_deref())?;
+    let how = if args.force { OnConflict::Force } else { args.on_conflict };
+    let mut asked = target(args, &mut found)?;
+    asked["on_conflict"] = how.word().into();
+    asked["dry_run"] = args.dry_run.into();
+    finish(&mut found, args.which.json, asked, args.yes)
 }
 
-/// Reverts; a large removal is asked again with the token of its dry run, if the human says so.
-fn finish(client: &mut control_api::Client, which: &Which, mut asked: Value, yes: bool) -> Outcome {
-    let mut result = client.call("revert", &asked)?;
+/// What is taken back, as the tool takes it: exactly one thing.
+fn target(args: &RevertArgs, found: &mut Found) -> Result<Value, Failure> {
+    let time = |text: &String| match moment(text).get("time") {
+        Some(time) => Ok(time.clone()),
+        None => {
+            Err(Failure::usage(format!("--time {text:?} is no time; write it as 2026-01-31T12:00:00Z, 12:30 or 2h")))
+        }
+    };
+    let asked = match (&args.path, args.operation, &args.checkpoint, &args.time, &args.actor, &args.since) {
+        (Some(path), None, None, None, None, None) => {
+            let mut asked = json!({"path": found.path(path)});
+            if let Some(to) = &args.to {
+                asked["to"] = moment(to);
+            }
+            return Ok(asked);
+        }
+        (None, Some(operation), None, None, None, None) => json!({"operation": operation}),
+        (None, None, Some(name), None, None, None) => json!({"checkpoint": name}),
+        (None, None, None, Some(text), None, None) => json!({"time": time(text)?}),
+        (None, None, None, None, Some(actor), since) => {
+            let mut asked = json!({"actor": log::actor(found, actor)?});
+            if let Some(since) = since {
+                asked["since"] = moment(since);
+            }
+            asked
+        }
+        (None, None, None, None, None, Some(since)) => match moment(since) {
+            // All that was done after an operation: everything goes back to it.
+            at if at.get("operation").is_some() => json!({"path": ".", "to": at}),
+            at => at,
+        },
+        _ => {
+            let say =
+                "name one thing to take back: PATH [--to WHEN], --operation, --checkpoint, --time, --since, --actor";
+            return Err(Failure::usage(say));
+        }
+    };
+    match args.to {
+        None => Ok(asked),
+        Some(_) => Err(Failure::usage("--to goes with a PATH; `.` is the whole view")),
+    }
+}
+
+/// Reverts; a large removal is done with the token of its dry run, if the human says so.
+pub(super) fn finish(found: &mut Found, as_json: bool, mut asked: Value, yes: bool) -> Outcome {
+    let mut result = found.client.call("revert", &asked)?;
     let token = result.structured["details"]["confirm_token"].as_str().map(str::to_owned);
     if result.is_error
         && let Some(token) = token
@@ -119,46 +141,27 @@ fn finish(client: &mut control_api::Client, which: &Which, mut asked: Value, yes
             return Err(Failure { message: format!("{message}; or say --yes"), status: 3 });
         }
         asked["confirm_token"] = Value::String(token);
-        result = client.call("revert", &asked)?;
+        result = found.client.call("revert", &asked)?;
     }
-    if which.json {
-        output::json(&result.structured);
-    } else if result.is_error {
-        output::complain(&result.text);
-    } else {
-        output::line(&result.text);
+    match (as_json, result.is_error) {
+        (true, _) => output::json(&result.structured),
+        (false, false) => output::line(&result.text),
+        (false, true) => {
+            let text = |key: &str| result.structured[key].as_str().unwrap_or_default();
+            return Err(Failure {
+                message: format!("{} ({}){}", text("message"), text("code"), hint(&result.structured)),
+                status: 3,
+            });
+        }
     }
-    if result.is_error { Err(Failure { message: String::new(), status: 3 }) } else { Ok(()) }
+    if result.is_error { Err(Failure::told()) } else { Ok(()) }
 }
 
-pub(super) fn undo(args: &UndoArgs) -> Outcome {
-    let mut client = find::view(&args.which, None)?;
-    for _ in 0..args.count {
-        let answer = find::call(&mut client, "history", &json!({"limit": 1000}))?.structured;
-        let operations: Vec<&Value> = answer["operations"].as_array().into_iter().flatten().collect();
-        let undone: Vec<u64> = operations.iter().filter_map(|operation| operation["undoes"].as_u64()).collect();
-        let next = operations.iter().find_map(|operation| {
-            let number = operation["operation"].as_u64()?;
-            let is_undo = operation["kind"] == "revert";
-            (!is_undo && !undone.contains(&number)).then_some(number)
-        });
-        let next = next.ok_or_else(|| Failure::new("there is nothing to undo"))?;
-        finish(&mut client, &args.which, json!({"operation": next}), true)?;
-    }
-    Ok(())
-}
-
-pub(super) fn checkpoint(args: &CheckpointArgs) -> Outcome {
-    let mut client = find::view(&args.which, None)?;
-    let mut asked = json!({"name": args.name});
-    if let Some(note) = &args.message {
-        asked["note"] = Value::String(note.clone());
-    }
-    let result = find::call(&mut client, "checkpoint", &asked)?;
-    if args.which.json {
-        output::json(&result.structured);
+/// What to do about a conflict.
+fn hint(error: &Value) -> &'static str {
+    if error["code"] == "revert_conflict" {
+        "; --dry-run --json shows both sides, --on-conflict skip, merge, force or aside decides"
     } else {
-        output::line(&result.text);
+        ""
     }
-    Ok(())
 }

@@ -1,10 +1,16 @@
 //! `status`: daemons, views, stores.
 
+use std::time::Duration;
+
 use clap::Args;
 use control_api::Client;
 use serde_json::{Value, json};
 
-use super::{Outcome, output};
+use super::{Outcome, find::shown, output};
+use crate::run::Known;
+
+/// A daemon that does not answer in this time is told of as one that does not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Args)]
 pub(super) struct StatusArgs {
@@ -14,11 +20,7 @@ pub(super) struct StatusArgs {
 }
 
 pub(super) fn status(args: &StatusArgs) -> Outcome {
-    let mut daemons = Vec::new();
-    for daemon in crate::run::known()? {
-        let mut client = Client::connect(&daemon.admin_socket)?;
-        daemons.push(client.request("status", &json!({}))?);
-    }
+    let daemons: Vec<Value> = crate::run::known()?.iter().map(asked).collect();
     if args.json {
         output::json(&json!({"daemons": daemons}));
         return Ok(());
@@ -26,29 +28,83 @@ pub(super) fn status(args: &StatusArgs) -> Outcome {
     if daemons.is_empty() {
         output::line("no view is served");
     }
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     for daemon in &daemons {
-        let store = &daemon["store"];
-        output::line(&format!(
-            "daemon {}, store {} ({})",
-            daemon["pid"],
-            text(&store["path"]),
-            text(&store["durability"])
-        ));
-        output::line(&format!(
-            "  {} operations, {} contents, {} bytes of log, {} bytes aside",
-            store["operations"], store["contents"], store["log_bytes"], store["aside_bytes"]
-        ));
-        if let Some(reason) = store["stopped"].as_str() {
-            output::line(&format!("  CHANGES ARE REFUSED: {reason}"));
-        }
-        for view in daemon["views"].as_array().into_iter().flatten() {
-            let at = view["mountpoint"].as_str().unwrap_or("(socket only)");
-            output::line(&format!("  view {} at {at}, socket {}", text(&view["view"]), text(&view["socket"])));
-            for source in view["sources"].as_array().into_iter().flatten() {
-                output::line(&format!("    {}", text(&source["path"])));
-            }
-        }
+        output::line(&told(daemon));
     }
     Ok(())
+}
+
+fn asked(daemon: &Known) -> Value {
+    let ask = || -> Result<Value, String> {
+        let mut client = Client::connect(&daemon.admin_socket).map_err(|error| error.to_string())?;
+        client.set_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
+        client.request("status", &json!({})).map_err(|error| error.to_string())
+    };
+    ask().unwrap_or_else(|error| {
+        json!({"pid": daemon.pid, "admin_socket": daemon.admin_socket, "store": {"path": daemon.store}, "error": error})
+    })
+}
+
+fn told(daemon: &Value) -> String {
+    let store = &daemon["store"];
+    let mut lines = vec![format!("daemon {}, store {}", daemon["pid"], shown(&store["path"]))];
+    if let Some(error) = daemon["error"].as_str() {
+        lines.push(format!("  DOES NOT ANSWER: {error}"));
+        return lines.join("\n");
+    }
+    lines.push(format!(
+        "  {}: {} operations, {} contents, {} of log, {} aside",
+        shown(&store["durability"]),
+        store["operations"],
+        store["contents"],
+        size(&store["log_bytes"]),
+        size(&store["aside_bytes"])
+    ));
+    if let Some(reason) = store["stopped"].as_str() {
+        lines.push(format!("  CHANGES ARE REFUSED: {reason}"));
+    }
+    for view in daemon["views"].as_array().into_iter().flatten() {
+        let at = view["mountpoint"].as_str().map_or_else(|| "without a mount".into(), |at| format!("at {at}"));
+        lines.push(format!("  view {} {at}, socket {}", shown(&view["view"]), shown(&view["socket"])));
+        for source in view["sources"].as_array().into_iter().flatten() {
+            let read_only = if source["read_only"] == true || view["read_only"] == true { ", read-only" } else { "" };
+            lines.push(format!("    shows {}{read_only}", shown(&source["path"])));
+        }
+        if let Some(reason) = view["policy_refused"].as_str() {
+            lines.push(format!("    THE NEW POLICY IS NOT IN FORCE: {reason}"));
+        }
+    }
+    lines.join("\n")
+}
+
+/// Bytes for people.
+fn size(bytes: &Value) -> String {
+    let bytes = bytes.as_u64().unwrap_or(0);
+    match bytes {
+        0..=1023 => format!("{bytes} B"),
+        1024..=1_048_575 => format!("{} KiB", bytes >> 10),
+        1_048_576..=1_073_741_823 => format!("{} MiB", bytes >> 20),
+        _ => format!("{}.{} GiB", bytes >> 30, ((bytes & 0x3fff_ffff) * 10) >> 30),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_loud() {
+        let view = json!({"view": "v", "mountpoint": "/m", "socket": "/s", "sources": [{"path": "/a", "read_only": true}],
+            "policy_refused": "p.toml:1:1: no"});
+        let store = json!({"path": "/st", "durability": "strict", "operations": 2, "contents": 3, "log_bytes": 2048,
+            "aside_bytes": 1_610_612_736u64, "stopped": "EIO"});
+        assert_eq!(
+            told(&json!({"pid": 7, "store": store, "views": [view]})),
+            "daemon 7, store /st\n  strict: 2 operations, 3 contents, 2 KiB of log, 1.5 GiB aside\n  \
+             CHANGES ARE REFUSED: EIO\n  view v at /m, socket /s\n    shows /a, read-only\n    \
+             THE NEW POLICY IS NOT IN FORCE: p.toml:1:1: no"
+        );
+        let dead = told(&json!({"pid": 7, "store": {"path": "/st"}, "error": "no answer"}));
+        assert_eq!(dead, "daemon 7, store /st\n  DOES NOT ANSWER: no answer");
+    }
 }

@@ -97,6 +97,16 @@ fn set_lock(fd: BorrowedFd<'_>, kind: c_int) -> Result<()> {
     Ok(())
 }
 
+/// Marks all descriptors of this process but the first three to be closed when it runs another program.
+///
+/// # Errors
+/// ENOSYS before Linux 5.11.
+pub fn close_on_exec() -> Result<()> {
+    // SAFETY: the call changes a flag of descriptors and closes none.
+    checked(unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) })?;
+    Ok(())
+}
+
 /// Sets the file system user id of this thread and returns what it was. The call reports no failure: ask again.
 /// `u32::MAX` only asks.
 pub fn set_fsuid(uid: u32) -> u32 {

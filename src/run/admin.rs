@@ -19,6 +19,10 @@ fn field<T: DeserializeOwned>(params: &Value, name: &str) -> Result<T, AdminErro
     serde_json::from_value(value).map_err(|error| AdminError(format!("{name}: {error}")))
 }
 
+fn answer(value: impl serde::Serialize) -> Result<Value, AdminError> {
+    serde_json::to_value(value).map_err(|error| AdminError(error.to_string()))
+}
+
 impl Admin for Human {
     fn handle(&self, method: &str, params: &Value) -> Result<Value, AdminError> {
         let failed = |error: super::RunError| AdminError(error.to_string());
@@ -26,23 +30,22 @@ impl Admin for Human {
             "status" => self.0.status().map_err(failed),
             "add_view" => {
                 let view: ViewConfig = field(params, "view")?;
-                let started = self.0.add(view).map_err(failed)?;
-                serde_json::to_value(started).map_err(|error| AdminError(error.to_string()))
-            }
-            "unmount" => {
-                let mountpoint: PathBuf = field(params, "mountpoint")?;
-                self.0.unmount(&mountpoint).map_err(failed)?;
-                Ok(json!({}))
+                let relaxed: bool = field(params, "relaxed")?;
+                answer(self.0.join(view, relaxed).map_err(failed)?)
             }
             "remove_view" => {
                 let name: String = field(params, "view")?;
-                self.0.remove(&name).map_err(failed)?;
+                let last = self.0.remove(&name).map_err(failed)?;
+                Ok(json!({"last": last}))
+            }
+            "wait_view" => {
+                let name: String = field(params, "view")?;
+                self.0.wait_gone(&name);
                 Ok(json!({}))
             }
             "config" => {
                 let socket: PathBuf = field(params, "socket")?;
-                let config = self.0.config(&socket).map_err(failed)?;
-                serde_json::to_value(config).map_err(|error| AdminError(error.to_string()))
+                answer(self.0.config(&socket).map_err(failed)?)
             }
             "reload" => self.0.reload().map(|()| json!({})).map_err(failed),
             other => Err(AdminError(format!("no command {other:?}"))),

@@ -1,540 +1,287 @@
-//! The daemon: one store, its views, their sockets and mounts, from start to a clean end.
+//! The daemon: one store, and the views that are served from it.
 
 use std::{
-    collections::BTreeMap,
-    io::{Read, Write},
-    os::unix::{
-        fs::PermissionsExt,
-        net::{UnixListener, UnixStream},
-    },
+    collections::{BTreeMap, HashSet},
+    os::fd::AsFd,
     path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
-use parking_lot::Mutex;
-use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
+use parking_lot::{Condvar, Mutex};
+use rustix::fs::{CWD, Mode as FileMode, OFlags};
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::{
     Result, RunError,
-    admin::Human,
-    launch::{Launch, Report, Started, UNMOUNT_WAIT},
-    place,
-    registry::{self, Known, KnownView},
+    launch::Started,
+    place, registry,
+    reload::{PolicyReader, compile},
+    serving::Serving,
 };
 use crate::{
-    config::{PatternConfig, PolicyFile, ViewConfig, load_config, load_policy},
-    control::{self, Limits, Server},
-    fuse::{self, Mount, MountOptions},
-    policy::Policy,
-    tools::{self, AccessGroup, ToolSettings},
+    config::{SourceConfig, ViewConfig},
     types::EntryName,
-    versions::{Durability, Mode, Store, StoreError, StoreOptions},
+    versions::{Durability, Mode, Store},
     view::{Core, Source, SourceSpec, View, ViewSpec},
 };
 
-/// How often the daemon looks whether a mount was taken away by somebody else.
-const TICK: Duration = Duration::from_millis(200);
+/// What a daemon that ends says to those who ask for a view.
+pub(super) const ENDING: &str = "this daemon is ending";
 
-struct Serving {
-    config: ViewConfig,
-    view: Arc<View>,
-    socket: PathBuf,
-    server: Option<Server>,
-    mount: Option<Mount>,
-}
+/// The set of views became smaller, or a mount of one has ended.
+pub(super) struct Fewer;
 
 /// A daemon's state.
-pub(super) struct Daemon {
-    core: Arc<Core>,
-    store: PathBuf,
-    admin_socket: PathBuf,
-    views: Mutex<BTreeMap<String, Serving>>,
-    sources: Mutex<Vec<(PathBuf, bool, Arc<Source>)>>,
-    notes: Mutex<Vec<String>>,
-    next: std::sync::atomic::AtomicU32,
-}
-
-enum OpenError {
-    Locked { admin: PathBuf, pid: u32 },
-    Failed(RunError),
-}
-
-impl From<RunError> for OpenError {
-    fn from(error: RunError) -> Self {
-        OpenError::Failed(error)
-    }
-}
-
-/// The hidden `daemon` command: a launch on standard input, a report on standard output.
 ///
-/// # Errors
-/// What went wrong after it was up.
-pub fn daemon_main() -> Result<()> {
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).map_err(|e| RunError::on("standard input", e))?;
-    let launch: Launch = serde_json::from_str(&text).map_err(|e| RunError::on("the launch", e))?;
-    if let Err(error) = rustix::process::setsid() {
-        tracing::debug!(%error, "this is a session leader already");
-    }
-    let say = |report: &Report| -> Result<()> {
-        let line = serde_json::to_string(report).map_err(|e| RunError::on("the report", e))?;
-        let mut out = std::io::stdout();
-        writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|e| RunError::on("standard output", e))
-    };
-    let stay = launch.stay;
-    let (daemon, started) = match open(launch) {
-        Ok(opened) => opened,
-        Err(OpenError::Locked { admin, pid }) => return say(&Report::Locked { admin, pid }),
-        Err(OpenError::Failed(error)) => return say(&Report::Failed(error.to_string())),
-    };
-    log_to(&daemon.store);
-    say(&Report::Started(started))?;
-    let quiet = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
-    if let Ok(null) = quiet {
-        // The parent reads to the end of our output before it goes on.
-        let _ = rustix::stdio::dup2_stdout(&null);
-        let _ = rustix::stdio::dup2_stdin(&null);
-    }
-    run(&daemon, stay)
+/// Lock order: `turn`, `sources`, `state`; neither `sources` nor `state` is held across a mount or an unmount.
+pub(super) struct Daemon {
+    pub core: Arc<Core>,
+    pub store: PathBuf,
+    pub admin_socket: PathBuf,
+    pub state: Mutex<State>,
+    /// Held by whoever changes the set of views, or a view's policy.
+    pub turn: Mutex<()>,
+    sources: Mutex<Vec<(SourceConfig, Weak<Source>)>>,
+    /// What the human was told of a recovery: not twice.
+    told: Mutex<HashSet<String>>,
+    gone: Condvar,
+    next: AtomicU32,
+    events: UnboundedSender<Fewer>,
 }
 
-/// Runs in the foreground, and tells on standard error what it serves.
-pub(super) fn run_foreground(launch: Launch) -> Result<Vec<Started>> {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("WARDFS_LOG").unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let stay = launch.stay;
-    let (daemon, started) = match open(launch) {
-        Ok(opened) => opened,
-        Err(OpenError::Locked { pid, .. }) => return Err(RunError(format!("the store is in use by process {pid}"))),
-        Err(OpenError::Failed(error)) => return Err(error),
-    };
-    for view in &started {
-        tracing::info!(view = %view.view, mountpoint = ?view.mountpoint, socket = %view.socket.display(), "serving");
-        for note in &view.notes {
-            tracing::info!("{note}");
-        }
-    }
-    notify_ready();
-    run(&daemon, stay)?;
-    Ok(Vec::new())
-}
-
-fn log_to(store: &Path) {
-    let Ok(file) = std::fs::OpenOptions::new().create(true).append(true).open(store.join("daemon.log")) else { return };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("WARDFS_LOG").unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(std::sync::Mutex::new(file)).init();
-}
-
-/// Tells systemd that the service is up, if it asked.
-fn notify_ready() {
-    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    let sent = std::os::unix::net::UnixDatagram::unbound().and_then(|datagram| datagram.send_to(b"READY=1", socket));
-    if let Err(error) = sent {
-        tracing::warn!(%error, "the service manager could not be told");
-    }
-}
-
-fn open(launch: Launch) -> std::result::Result<(Arc<Daemon>, Vec<Started>), OpenError> {
-    rustix::process::umask(rustix::fs::Mode::empty());
-    if let Err(error) = crate::host::raise_fd_limit() {
-        tracing::warn!(%error, "the limit of descriptors stays as it is");
-    }
-    let durability = if launch.config.store.relaxed { Durability::Relaxed } else { Durability::Strict };
-    let store = match Store::open(&launch.store, &StoreOptions { durability }) {
-        Ok(store) => store,
-        Err(StoreError::Locked { pid, admin, .. }) if !admin.is_empty() => {
-            return Err(OpenError::Locked { admin: admin.into(), pid });
-        }
-        Err(error) => return Err(RunError(error.to_string()).into()),
-    };
-    let path = std::fs::canonicalize(&launch.store).unwrap_or_else(|_| launch.store.clone());
-    let admin_socket = registry::runtime_dir()?.join(format!("{}-admin.sock", std::process::id()));
-    store.announce(&admin_socket).map_err(|e| RunError(e.to_string()))?;
-    let daemon = Arc::new(Daemon {
-        core: Core::new(store),
-        store: path,
-        admin_socket: admin_socket.clone(),
-        views: Mutex::default(),
-        sources: Mutex::default(),
-        notes: Mutex::default(),
-        next: std::sync::atomic::AtomicU32::new(1),
-    });
-    let listener = listen(&admin_socket)?;
-    let admin = control::serve_admin(listener, Arc::new(Human(Arc::clone(&daemon))))
-        .map_err(|e| RunError::on(admin_socket.display(), e))?;
-    let mut started = Vec::new();
-    for view in launch.config.views {
-        match daemon.add(view) {
-            Ok(view) => started.push(view),
-            Err(error) => {
-                daemon.end();
-                admin.shutdown(Duration::from_secs(1));
-                return Err(error.into());
-            }
-        }
-    }
-    // It serves as long as the process lives.
-    std::mem::forget(admin);
-    Ok((daemon, started))
-}
-
-/// A socket that only its owner can use; a leftover of a dead daemon is replaced, a living one is not.
-fn listen(path: &Path) -> Result<UnixListener> {
-    if UnixStream::connect(path).is_ok() {
-        return Err(RunError::on(path.display(), "is in use by another process; choose another --socket"));
-    }
-    match std::fs::symlink_metadata(path) {
-        Ok(meta) if std::os::unix::fs::FileTypeExt::is_socket(&meta.file_type()) => {
-            std::fs::remove_file(path).map_err(|e| RunError::on(path.display(), e))?;
-        }
-        Ok(_) => return Err(RunError::on(path.display(), "exists and is no socket; choose another --socket")),
-        Err(_) => {}
-    }
-    let listener = UnixListener::bind(path).map_err(|e| RunError::on(path.display(), e))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
-        .map_err(|e| RunError::on(path.display(), e))?;
-    Ok(listener)
-}
-
-/// Serves until it is told to end, or nothing is left to serve.
-fn run(daemon: &Arc<Daemon>, stay: bool) -> Result<()> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| RunError::on("signals", e))?;
-    let waited = runtime.block_on(async {
-        let mut end = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut reload = signal(SignalKind::hangup())?;
-        let mut tick = tokio::time::interval(TICK);
-        loop {
-            tokio::select! {
-                _ = end.recv() => return Ok(()),
-                _ = interrupt.recv() => return Ok(()),
-                _ = reload.recv() => {
-                    if let Err(error) = daemon.reload() {
-                        tracing::error!(%error, "the policy stays as it was");
-                    }
-                }
-                _ = tick.tick() => {
-                    daemon.drop_ended();
-                    if !stay && daemon.views.lock().is_empty() {
-                        return Ok(());
-                    }
-                }
-            }
-        }
-    });
-    daemon.end();
-    waited.map_err(|e: std::io::Error| RunError::on("signals", e))
+/// What is served.
+#[derive(Default)]
+pub(super) struct State {
+    pub views: BTreeMap<String, Serving>,
+    /// No view is added any more.
+    ending: bool,
 }
 
 impl Daemon {
+    /// A daemon that serves nothing yet.
+    pub fn new(store: Arc<Store>, admin_socket: PathBuf, events: UnboundedSender<Fewer>) -> Arc<Daemon> {
+        Arc::new(Daemon {
+            store: std::fs::canonicalize(store.path()).unwrap_or_else(|_| store.path().to_owned()),
+            core: Core::new(store),
+            admin_socket,
+            state: Mutex::default(),
+            turn: Mutex::default(),
+            sources: Mutex::default(),
+            told: Mutex::default(),
+            gone: Condvar::new(),
+            next: AtomicU32::new(1),
+            events,
+        })
+    }
+
+    /// Opens a view for somebody who found this daemon running.
+    ///
+    /// # Errors
+    /// As `add`.
+    pub fn join(&self, config: ViewConfig, relaxed: bool) -> Result<Started> {
+        let mut started = self.add(config)?;
+        let (has, word) = match self.core.store().durability() {
+            Durability::Strict => (false, "strict"),
+            Durability::Relaxed => (true, "relaxed"),
+        };
+        if relaxed && !has {
+            started.notes.push(format!("the store is open already, and {word}; it stays so"));
+        }
+        Ok(started)
+    }
+
     /// Opens a view: its sources, its socket, its mount.
+    ///
+    /// # Errors
+    /// In words for the human; then nothing of it is there.
     pub fn add(&self, config: ViewConfig) -> Result<Started> {
-        let name = self.free_name(&config);
-        let policy = compile(&config)?;
+        let _turn = self.turn.lock();
+        if self.state.lock().ending {
+            return Err(RunError(ENDING.into()));
+        }
+        let runtime = registry::runtime_dir()?;
+        let name = self.free_name(&config.name);
+        let policy = config.policy_file.as_ref().map(PolicyReader::open).transpose()?;
+        let compiled = compile(&config, policy.as_ref())?;
+        let mut notes = Vec::new();
         let mut sources = Vec::new();
         for source in &config.sources {
-            sources.push(self.source(&source.path, &source.name, source.read_only)?);
+            sources.push(self.source(source, &mut notes)?);
         }
-        let spec = ViewSpec { name: name.clone(), sources, policy };
+        let spec = ViewSpec { name: name.clone(), sources, policy: compiled };
         let view = View::new(&self.core, spec).map_err(|e| RunError::on(&name, e))?;
+        for (dev, ino) in place::ours(&runtime).iter().filter_map(|path| identity(path)) {
+            view.hide(dev, ino);
+        }
         for alias in &config.alias {
             view.add_root(alias.as_bytes());
         }
         if let Some(mountpoint) = &config.mountpoint {
             view.add_root(std::os::unix::ffi::OsStrExt::as_bytes(mountpoint.as_os_str()));
         }
-        let socket = match &config.socket {
-            Some(socket) => socket.clone(),
-            None => {
-                let number = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                registry::runtime_dir()?.join(format!("{}-{number}.sock", std::process::id()))
-            }
-        };
-        let listener = listen(&socket)?;
-        view.set_socket(socket.clone());
-        let features = config.policy.features.iter();
-        let writable = !config.mount.read_only && config.sources.iter().any(|source| !source.read_only);
-        let settings = ToolSettings {
-            features: AccessGroup::ALL
-                .into_iter()
-                .filter(|group| features.clone().any(|f| f == group.word()))
-                // What cannot work is not offered.
-                .filter(|group| *group != AccessGroup::Write || writable)
-                .collect(),
-            require_hash: config.policy.require_hash,
-            profile: config.tools.clone(),
-        };
-        let toolbox = tools::toolbox(Arc::clone(&view), settings);
-        let server = control::serve(listener, toolbox, &name, Limits::default())
-            .map_err(|e| RunError::on(socket.display(), e))?;
-        let mount = match &config.mountpoint {
-            None => None,
-            Some(mountpoint) => {
-                let options = MountOptions {
-                    source: config.sources.first().map_or_else(|| "wardfs".into(), |s| s.path.display().to_string()),
-                    read_only: config.mount.read_only,
-                    allow_other: config.mount.allow_other,
-                    suid: config.mount.suid,
-                    dev: config.mount.dev,
-                    noexec: config.mount.noexec,
-                    nudger: Some(fuse::OWN_PROGRAM.into()),
-                    ..MountOptions::default()
-                };
-                match fuse::mount(&view, mountpoint, &options) {
-                    Ok(mount) => Some(mount),
-                    Err(error) => {
-                        server.shutdown(Duration::from_secs(1));
-                        remove_socket(&socket);
-                        return Err(RunError::on(mountpoint.display(), error));
-                    }
-                }
-            }
-        };
+        let socket = config.socket.clone().unwrap_or_else(|| {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            runtime.join(format!("{}-{number}.sock", std::process::id()))
+        });
+        let serving = Serving::open(view, config, socket, policy)?;
         let started = Started {
             view: name.clone(),
-            mountpoint: config.mountpoint.clone(),
-            socket: socket.clone(),
+            mountpoint: serving.config.mountpoint.clone(),
+            socket: serving.socket.clone(),
             store: self.store.clone(),
             stores: vec![self.store.clone()],
             pid: std::process::id(),
             admin_socket: self.admin_socket.clone(),
-            notes: std::mem::take(&mut self.notes.lock()),
+            notes,
         };
-        self.views.lock().insert(name, Serving { config, view, socket, server: Some(server), mount });
-        self.announce()?;
+        self.watch(&serving);
+        self.state.lock().views.insert(name.clone(), serving);
+        if let Err(error) = self.announce() {
+            self.take_away(&name)?;
+            return Err(error);
+        }
         Ok(started)
     }
 
-    fn free_name(&self, config: &ViewConfig) -> String {
-        let views = self.views.lock();
-        let base = if config.name.is_empty() { "view" } else { &config.name };
-        if !views.contains_key(base) {
-            return base.to_owned();
+    /// Sends word when somebody takes the mount away.
+    fn watch(&self, serving: &Serving) {
+        let Some(mount) = serving.mount.clone() else { return };
+        let events = self.events.clone();
+        let watched = std::thread::Builder::new().name("watch".into()).spawn(move || {
+            mount.wait_unmounted();
+            // Nobody hears it once the daemon ends.
+            let _ = events.send(Fewer);
+        });
+        if let Err(error) = watched {
+            tracing::warn!(%error, "an unmount by somebody else will not be noticed");
         }
-        (2..).map(|n| format!("{base}-{n}")).find(|name| !views.contains_key(name)).unwrap_or_else(|| base.to_owned())
+    }
+
+    fn free_name(&self, wanted: &str) -> String {
+        let wanted = if wanted.is_empty() { "view" } else { wanted };
+        let state = self.state.lock();
+        let names = std::iter::once(wanted.to_owned()).chain((2..).map(|n: u64| format!("{wanted}-{n}")));
+        names.into_iter().find(|name| !state.views.contains_key(name)).expect("numbers do not end")
     }
 
     /// A source, opened once however many views show it. What a crash left in it is finished first.
-    fn source(&self, path: &Path, name: &str, read_only: bool) -> Result<Arc<Source>> {
+    fn source(&self, config: &SourceConfig, notes: &mut Vec<String>) -> Result<Arc<Source>> {
         let mut sources = self.sources.lock();
-        let entry = EntryName::new(name.as_bytes()).map_err(|e| RunError::on(name, e))?;
-        let known = sources.iter().find(|(at, ro, source)| at == path && *ro == read_only && source.name == entry);
-        if let Some((_, _, source)) = known {
-            return Ok(Arc::clone(source));
+        sources.retain(|(_, source)| source.strong_count() > 0);
+        if let Some(source) = sources.iter().find(|(known, _)| known == config).and_then(|(_, source)| source.upgrade())
+        {
+            return Ok(source);
         }
-        let spec = SourceSpec { path: path.to_owned(), name: entry, read_only };
-        let source = Source::open(&self.core, spec).map_err(|e| RunError::on(path.display(), e))?;
-        place::hide_inside(&self.store, path);
-        let mut notes =
-            self.core.recover(std::slice::from_ref(&source)).map_err(|e| RunError::on(path.display(), e))?;
+        let failed = |error: crate::view::ViewError| RunError::on(config.path.display(), error);
+        let name = EntryName::new(config.name.as_bytes()).map_err(|e| RunError::on(&config.name, e))?;
+        let spec = SourceSpec { path: config.path.clone(), name, read_only: config.read_only };
+        let source = Source::open(&self.core, spec).map_err(failed)?;
+        place::settle(&self.store, &config.path);
+        let mut found = self.core.recover(std::slice::from_ref(&source)).map_err(failed)?;
         if source.mode == Mode::Copying {
-            notes.push(format!(
-                "{}: the store {} lies on another file system or mount; removed files are copied, those over 64 MiB are not kept",
-                path.display(),
+            found.push(format!(
+                "{}: its store {} lies on another file system or mount, so that removed files are copied, and those over \
+                 64 MiB not kept",
+                config.path.display(),
                 self.store.display()
             ));
         }
-        self.notes.lock().extend(notes);
-        sources.push((path.to_owned(), read_only, Arc::clone(&source)));
+        let mut told = self.told.lock();
+        notes.extend(found.into_iter().filter(|note| told.insert(note.clone())));
+        sources.push((config.clone(), Arc::downgrade(&source)));
         Ok(source)
     }
 
-    fn announce(&self) -> Result<()> {
-        let views = self.views.lock();
-        let view = |(name, serving): (&String, &Serving)| KnownView {
-            name: name.clone(),
-            mountpoint: serving.config.mountpoint.clone(),
-            socket: serving.socket.clone(),
-            sources: serving.config.sources.iter().map(|source| source.path.clone()).collect(),
-        };
-        registry::announce(&Known {
-            pid: std::process::id(),
-            started: registry::started(std::process::id()).unwrap_or(0),
-            admin_socket: self.admin_socket.clone(),
-            store: self.store.clone(),
-            views: views.iter().map(view).collect(),
-        })
-    }
-
-    /// What runs, for `status`.
-    pub fn status(&self) -> Result<Value> {
-        let store = self.core.store();
-        let stats = store.stats().map_err(|e| RunError(e.to_string()))?;
-        let views = self.views.lock();
-        let views: Vec<Value> = views
-            .iter()
-            .map(|(name, serving)| {
-                json!({
-                    "view": name,
-                    "mountpoint": serving.config.mountpoint,
-                    "socket": serving.socket,
-                    "sources": serving.config.sources.iter().map(|source| json!({
-                        "path": source.path, "name": source.name, "read_only": source.read_only,
-                    })).collect::<Vec<_>>(),
-                    "kernel_nodes": serving.view.held_nodes(),
-                })
-            })
-            .collect();
-        Ok(json!({
-            "pid": std::process::id(),
-            "admin_socket": self.admin_socket,
-            "store": {
-                "path": self.store,
-                "durability": match store.durability() { Durability::Strict => "strict", Durability::Relaxed => "relaxed" },
-                "operations": stats.operations,
-                "versions": stats.versions,
-                "contents": stats.contents,
-                "log_bytes": stats.log_bytes,
-                "aside_bytes": stats.aside_bytes,
-                "stopped": store.poisoned(),
-            },
-            "views": views,
-        }))
+    /// Where views are mounted.
+    pub fn mountpoints(&self) -> Vec<PathBuf> {
+        self.state.lock().views.values().filter_map(|serving| serving.config.mountpoint.clone()).collect()
     }
 
     /// How the view with a control socket is configured.
+    ///
+    /// # Errors
+    /// There is none.
     pub fn config(&self, socket: &Path) -> Result<ViewConfig> {
-        let views = self.views.lock();
-        let found = views.values().find(|serving| serving.socket == socket).map(|serving| serving.config.clone());
+        let state = self.state.lock();
+        let found = state.views.values().find(|serving| serving.socket == socket).map(|serving| serving.config.clone());
         found.ok_or_else(|| RunError::on(socket.display(), "is not a socket of this daemon"))
     }
 
-    /// Takes away the view that is mounted somewhere.
-    pub fn unmount(&self, mountpoint: &Path) -> Result<()> {
-        let name = {
-            let views = self.views.lock();
-            let found = views.iter().find(|(_, serving)| serving.config.mountpoint.as_deref() == Some(mountpoint));
-            found.map(|(name, _)| name.clone())
-        };
-        let name = name.ok_or_else(|| RunError::on(mountpoint.display(), "is not mounted by this daemon"))?;
-        self.remove(&name)
-    }
-
-    /// Takes a view away; returns when all is sealed, flushed and unmounted.
-    pub fn remove(&self, name: &str) -> Result<()> {
-        let serving = self.views.lock().remove(name).ok_or_else(|| RunError::on(name, "there is no such view"))?;
-        let ended = close(serving);
-        self.core.store().sync_all().map_err(|e| RunError(e.to_string()))?;
+    /// Takes a view away; returns when all is sealed, flushed and unmounted. True if it was the last.
+    ///
+    /// # Errors
+    /// There is none; the mount could not be taken away, or the store not be flushed.
+    pub fn remove(&self, name: &str) -> Result<bool> {
+        let _turn = self.turn.lock();
+        self.take_away(name)?;
         self.announce()?;
-        ended
+        Ok(self.state.lock().views.is_empty())
     }
 
-    /// Views whose mount somebody else took away.
-    fn drop_ended(&self) {
-        let ended: Vec<Serving> = {
-            let mut views = self.views.lock();
-            let gone = |serving: &Serving| serving.mount.as_ref().is_some_and(Mount::has_ended);
-            let names: Vec<String> = views.iter().filter(|(_, s)| gone(s)).map(|(name, _)| name.clone()).collect();
-            names.iter().filter_map(|name| views.remove(name)).collect()
-        };
-        if ended.is_empty() {
-            return;
+    fn take_away(&self, name: &str) -> Result<()> {
+        let serving = self.state.lock().views.remove(name);
+        let serving = serving.ok_or_else(|| RunError::on(name, "there is no such view"))?;
+        let closed = serving.close();
+        let flushed = self.core.store().sync_all().map_err(|e| RunError(e.to_string()));
+        self.gone.notify_all();
+        // Nobody hears it once the daemon ends.
+        let _ = self.events.send(Fewer);
+        closed.and(flushed)
+    }
+
+    /// Waits until a view is gone.
+    pub fn wait_gone(&self, name: &str) {
+        let mut state = self.state.lock();
+        while state.views.contains_key(name) {
+            self.gone.wait(&mut state);
         }
-        for serving in ended {
-            if let Err(error) = close(serving) {
-                tracing::error!(%error, "a view did not end cleanly");
+    }
+
+    /// Takes views away whose mount has ended. True if none is left; then none is added any more.
+    pub fn drop_ended(&self) -> bool {
+        let _turn = self.turn.lock();
+        let ended = |(name, serving): (&String, &Serving)| serving.has_ended().then(|| name.clone());
+        let names: Vec<String> = self.state.lock().views.iter().filter_map(ended).collect();
+        for name in &names {
+            if let Err(error) = self.take_away(name) {
+                tracing::error!(%error, view = %name, "a view did not end cleanly");
             }
         }
-        if let Err(error) = self.announce() {
+        if !names.is_empty()
+            && let Err(error) = self.announce()
+        {
             tracing::warn!(%error, "the registry could not be written");
         }
+        let mut state = self.state.lock();
+        state.ending = state.views.is_empty();
+        state.ending
     }
 
-    /// Reads the policies again. A view whose policy is wrong keeps the one it has.
-    pub fn reload(&self) -> Result<()> {
-        let all: Vec<(String, ViewConfig, Arc<View>)> = {
-            let views = self.views.lock();
-            views.iter().map(|(n, s)| (n.clone(), s.config.clone(), Arc::clone(&s.view))).collect()
+    /// Ends everything: no view is added, calls end, mounts go, what is open is sealed, the store is flushed and closed.
+    pub fn end(&self) {
+        let _turn = self.turn.lock();
+        let all = {
+            let mut state = self.state.lock();
+            state.ending = true;
+            std::mem::take(&mut state.views)
         };
-        let mut failed = Vec::new();
-        for (name, mut config, view) in all {
-            let policy = match &config.policy_file {
-                None => continue,
-                Some(PolicyFile::Policy(path)) => load_policy(path),
-                Some(PolicyFile::Config(path)) => load_config(path).and_then(|file| {
-                    let found = file.views.into_iter().find(|view| view.name == config.name);
-                    found.map(|view| view.policy).ok_or_else(|| crate::config::ConfigError {
-                        place: path.display().to_string(),
-                        problem: format!("it has no [view.{name}] any more"),
-                    })
-                }),
-            };
-            let done = policy.map_err(|e| RunError(e.to_string())).and_then(|policy| {
-                config.policy = policy;
-                compile(&config)
-            });
-            match done {
-                Ok(policy) => {
-                    view.set_policy(policy);
-                    tracing::info!(view = %name, "the policy was read again");
-                }
-                Err(error) => failed.push(error.to_string()),
+        for (name, serving) in all {
+            if let Err(error) = serving.close() {
+                tracing::error!(%error, view = %name, "a view did not end cleanly");
             }
         }
-        if failed.is_empty() { Ok(()) } else { Err(RunError(failed.join("; "))) }
-    }
-
-    /// Ends everything.
-    fn end(&self) {
-        let all = std::mem::take(&mut *self.views.lock());
-        for serving in all.into_values() {
-            if let Err(error) = close(serving) {
-                tracing::error!(%error, "a view did not end cleanly");
-            }
-        }
+        self.gone.notify_all();
         self.core.shutdown();
         if let Err(error) = self.core.store().close() {
             tracing::error!(%error, "the store did not end cleanly");
         }
-        remove_socket(&self.admin_socket);
-        registry::withdraw(std::process::id());
     }
 }
 
-/// The policy of a view; the file it came from is not part of what the view shows.
-fn compile(config: &ViewConfig) -> Result<Policy> {
-    let mut policy = config.policy.clone();
-    let file = config.policy_file.as_ref().map(|file| match file {
-        PolicyFile::Config(path) | PolicyFile::Policy(path) => path,
-    });
-    if let Some(file) = file.and_then(|file| std::fs::canonicalize(file).ok()) {
-        for source in &config.sources {
-            let Ok(below) = file.strip_prefix(&source.path) else { continue };
-            let below = if config.sources.len() > 1 { Path::new(&source.name).join(below) } else { below.to_owned() };
-            policy.deny.push(PatternConfig { text: literal(&below), origin: "the policy's own file".into() });
-        }
-    }
-    Policy::compile(&policy.spec(config.mount.read_only)).map_err(|e| RunError(e.to_string()))
-}
-
-/// A pattern that means one path and nothing else.
-fn literal(path: &Path) -> String {
-    let mut pattern = String::from("/");
-    for c in path.to_string_lossy().chars() {
-        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern
-}
-
-fn close(mut serving: Serving) -> Result<()> {
-    if let Some(server) = serving.server.take() {
-        server.shutdown(Duration::from_secs(5));
-    }
-    remove_socket(&serving.socket);
-    match serving.mount.take() {
-        Some(mount) => mount.unmount(UNMOUNT_WAIT).map_err(|e| RunError::on(mount.mountpoint().display(), e)),
-        None => Ok(()),
-    }
-}
-
-fn remove_socket(path: &Path) {
-    if let Err(error) = std::fs::remove_file(path) {
-        tracing::debug!(%error, "a socket was gone already");
-    }
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let fd = rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, FileMode::empty()).ok()?;
+    crate::host::stat(fd.as_fd()).ok().map(|attr| (attr.dev, attr.ino))
 }

@@ -5,9 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::process::{Uid, geteuid};
 use serde::{Deserialize, Serialize};
 
-use super::{Result, RunError};
+use super::{Result, RunError, socket};
+
+/// Room for the longest name of a socket in the runtime directory.
+const NAME_MAX: usize = 32;
 
 /// A daemon that runs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -16,6 +20,9 @@ pub struct Known {
     pub pid: u32,
     /// When the process started, in clock ticks since boot, so that another process of the same number is not taken for it.
     pub started: u64,
+    /// The mount namespace it mounts in, as `/proc/PID/ns/mnt` names it.
+    #[serde(default)]
+    pub namespace: String,
     /// Its admin socket.
     pub admin_socket: PathBuf,
     /// Its store.
@@ -33,28 +40,41 @@ pub struct KnownView {
     pub mountpoint: Option<PathBuf>,
     /// Its control socket.
     pub socket: PathBuf,
-    /// The directories it shows.
-    pub sources: Vec<PathBuf>,
+    /// The directories it shows, and their names in it.
+    pub sources: Vec<(PathBuf, String)>,
 }
 
-/// Where sockets and the registry live: of root `/run/wardfs`, of a user below `$XDG_RUNTIME_DIR` or `/tmp`.
+/// The places a runtime directory may be at, the first that fits first. Root's services have no session and must meet root's
+/// sessions, so that a session's directory does not count for root.
+fn candidates(uid: Uid, session: Option<PathBuf>, is_mine: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let own = PathBuf::from(format!("/run/user/{}", uid.as_raw()));
+    let mut dirs = Vec::new();
+    let mut add = |dir: PathBuf| {
+        let fits = dir.as_os_str().len() + NAME_MAX <= socket::PATH_MAX;
+        if fits && dir.is_absolute() && is_mine(&dir) && !(uid.is_root() && dir == own) {
+            dirs.push(dir.join("wardfs"));
+        }
+    };
+    session.into_iter().for_each(&mut add);
+    add(own.clone());
+    dirs.push(if uid.is_root() { "/run/wardfs".into() } else { format!("/tmp/wardfs-{}", uid.as_raw()).into() });
+    dirs
+}
+
+/// Where sockets and the registry live: in `$XDG_RUNTIME_DIR`, else `/run/wardfs` (root) or `/tmp/wardfs-UID`.
 ///
 /// # Errors
 /// It cannot be made, or belongs to somebody else.
 pub fn runtime_dir() -> Result<PathBuf> {
-    let uid = rustix::process::geteuid();
-    let dir = if uid.is_root() {
-        PathBuf::from("/run/wardfs")
-    } else {
-        match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_dir()) {
-            Some(dir) => PathBuf::from(dir).join("wardfs"),
-            None => PathBuf::from(format!("/tmp/wardfs-{}", uid.as_raw())),
-        }
-    };
+    let uid = geteuid();
+    let is_mine = |dir: &Path| std::fs::metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid.as_raw());
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let dir = candidates(uid, session, is_mine).into_iter().next();
+    let dir = dir.ok_or_else(|| RunError("there is no place for sockets; set XDG_RUNTIME_DIR".into()))?;
     std::fs::DirBuilder::new().mode(0o700).recursive(true).create(&dir).map_err(|e| RunError::on(dir.display(), e))?;
     let meta = std::fs::symlink_metadata(&dir).map_err(|e| RunError::on(dir.display(), e))?;
-    if !meta.is_dir() || meta.uid() != uid.as_raw() || meta.mode() & 0o022 != 0 {
-        return Err(RunError::on(dir.display(), "is not a private directory of this user; remove it"));
+    if !meta.is_dir() || meta.uid() != uid.as_raw() || meta.mode() & 0o077 != 0 {
+        return Err(RunError::on(dir.display(), "is not a private directory of this user (mode 0700); remove it"));
     }
     Ok(dir)
 }
@@ -70,31 +90,40 @@ pub(super) fn started(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
+/// The mount namespace of this process.
+pub(super) fn namespace() -> String {
+    std::fs::read_link("/proc/self/ns/mnt").map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 /// The daemons that run. Files of dead ones, and their sockets, are removed.
 ///
 /// # Errors
 /// The runtime directory.
 pub fn known() -> Result<Vec<Known>> {
     let dir = runtime_dir()?;
-    let mut all = Vec::new();
-    for entry in std::fs::read_dir(&dir).map_err(|e| RunError::on(dir.display(), e))?.flatten() {
-        let path = entry.path();
-        if path.extension().is_none_or(|extension| extension != "json") {
-            continue;
-        }
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        let Ok(daemon) = serde_json::from_str::<Known>(&text) else { continue };
-        if started(daemon.pid) == Some(daemon.started) {
-            all.push(daemon);
-            continue;
-        }
-        let leftovers = daemon.views.iter().map(|view| view.socket.clone()).chain([daemon.admin_socket.clone(), path]);
-        for file in leftovers {
-            // Somebody else may be clearing up, too.
-            let _ = std::fs::remove_file(file);
+    let entries = std::fs::read_dir(&dir).map_err(|e| RunError::on(dir.display(), e))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    Ok(files.iter().filter_map(|path| living(path)).collect())
+}
+
+/// The daemon of a file, if it lives; what a dead one left is removed.
+fn living(path: &Path) -> Option<Known> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let daemon = serde_json::from_str::<Known>(&text).ok()?;
+    if started(daemon.pid) == Some(daemon.started) {
+        return Some(daemon);
+    }
+    let sockets = daemon.views.iter().map(|view| &view.socket).chain([&daemon.admin_socket]);
+    for file in sockets {
+        // A socket that a human chose may be another daemon's by now.
+        if std::os::unix::net::UnixStream::connect(file).is_err() {
+            socket::remove(file);
         }
     }
-    Ok(all)
+    socket::remove(path);
+    None
 }
 
 /// Writes this daemon's file.
@@ -115,4 +144,53 @@ pub(super) fn withdraw(pid: u32) {
 
 fn file_of(dir: &Path, pid: u32) -> PathBuf {
     dir.join(format!("{pid}.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_and_services_of_one_user_meet() {
+        let check = |uid: u32, session: Option<&str>, mine: &[&str], expected: &str| {
+            let is_mine = |dir: &Path| mine.iter().any(|mine| Path::new(mine) == dir);
+            let found = candidates(Uid::from_raw(uid), session.map(PathBuf::from), is_mine);
+            assert_eq!(found.first().map(PathBuf::as_path), Some(Path::new(expected)), "{uid} {session:?}");
+        };
+        check(7, Some("/run/user/7"), &["/run/user/7"], "/run/user/7/wardfs");
+        check(7, None, &["/run/user/7"], "/run/user/7/wardfs");
+        check(7, None, &[], "/tmp/wardfs-7");
+        check(7, Some("/run/user/0"), &[], "/tmp/wardfs-7");
+        check(7, Some("relative"), &["relative"], "/tmp/wardfs-7");
+        check(0, None, &["/run/user/0"], "/run/wardfs");
+        check(0, Some("/run/user/0"), &["/run/user/0"], "/run/wardfs");
+        check(0, Some("/run/user/7"), &[], "/run/wardfs");
+        check(0, Some("/tmp/x"), &["/tmp/x"], "/tmp/x/wardfs");
+        let long = format!("/{}", "x".repeat(90));
+        check(7, Some(&long), &[&long], "/tmp/wardfs-7");
+    }
+
+    #[test]
+    fn what_a_dead_daemon_left_is_cleared() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let admin_socket = dir.path().join("a.sock");
+        drop(std::os::unix::net::UnixListener::bind(&admin_socket).expect("a socket"));
+        let mut daemon = Known {
+            pid: std::process::id(),
+            started: started(std::process::id()).expect("this process lives"),
+            namespace: namespace(),
+            admin_socket,
+            store: "/s".into(),
+            views: Vec::new(),
+        };
+        let path = file_of(dir.path(), daemon.pid);
+        let write = |daemon: &Known| std::fs::write(&path, serde_json::to_vec(daemon).expect("JSON")).expect("written");
+        write(&daemon);
+        assert_eq!(living(&path), Some(daemon.clone()));
+        // Another process that got the number of a dead one.
+        daemon.started += 1;
+        write(&daemon);
+        assert_eq!(living(&path), None);
+        assert!(!path.exists() && !daemon.admin_socket.exists());
+    }
 }

@@ -90,7 +90,7 @@ fn mistakes_are_refused_with_their_place_and_what_was_expected() {
     );
     check("[view.\"a/b\"]\nsources = [\"/x\"]\n", "c.toml:1:7: a view's name is a word without slashes");
     check("[store]\n", "c.toml: it has no [view.NAME]; a file of policy keys alone goes with --policy");
-    check("[view.a]\nsources = [\"/x\"\n", "c.toml:3:1: unclosed array, expected `]`");
+    check("[view.a]\nsources = [\"/x\"\n", "c.toml:2:16: unclosed array, expected `]`");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::{Failure, Outcome, Which, find, output};
+use super::{Failure, Outcome, find::Which, output};
 
 #[derive(Args)]
 pub(super) struct CallArgs {
@@ -13,8 +13,11 @@ pub(super) struct CallArgs {
     #[arg(long)]
     list: bool,
     /// The session to record
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     session: Option<String>,
+    /// A key that makes the call safe to repeat
+    #[arg(long, value_name = "ID")]
+    operation_id: Option<String>,
     /// The tool
     tool: Option<String>,
     /// Its arguments: one JSON object, or KEY=VALUE…
@@ -22,26 +25,24 @@ pub(super) struct CallArgs {
 }
 
 pub(super) fn call(args: &CallArgs) -> Outcome {
-    let mut client = find::view(&args.which, None)?;
-    if args.list {
-        let tools = client.list_tools()?;
+    let arguments = parse(&args.arguments)?;
+    let mut found = args.which.find(None)?;
+    let Some(tool) = args.tool.as_deref().filter(|_| !args.list) else {
+        if !args.list {
+            return Err(Failure::usage("name a tool: wardfs call TOOL [JSON | KEY=VALUE...]; --list tells them"));
+        }
+        let mut tools = found.client.list_tools()?;
+        tools.retain(|tool| args.tool.as_ref().is_none_or(|name| tool["name"] == name.as_str()));
         if args.which.json {
             output::json(&Value::Array(tools));
-            return Ok(());
-        }
-        for tool in tools {
-            output::line(&summary(&tool));
+        } else {
+            tools.iter().for_each(|tool| output::line(&summary(tool)));
         }
         return Ok(());
-    }
-    let tool = args
-        .tool
-        .as_deref()
-        .ok_or_else(|| Failure::usage("usage: wardfs call TOOL [JSON | KEY=VALUE...], or --list"))?;
-    let arguments = parse(&args.arguments)?;
-    let result = client.call_as(tool, &arguments, args.session.as_deref(), None)?;
+    };
+    let result = found.client.call_as(tool, &arguments, args.session.as_deref(), args.operation_id.as_deref())?;
     output::json(&result.structured);
-    if result.is_error { Err(Failure { message: String::new(), status: 3 }) } else { Ok(()) }
+    if result.is_error { Err(Failure::told()) } else { Ok(()) }
 }
 
 fn parse(arguments: &[String]) -> Result<Value, Failure> {
@@ -63,6 +64,7 @@ fn parse(arguments: &[String]) -> Result<Value, Failure> {
     Ok(Value::Object(map))
 }
 
+/// A tool's name, what it does, and its arguments; those in brackets may be left out.
 fn summary(tool: &Value) -> String {
     let text = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();
     let schema = &tool["inputSchema"];
@@ -72,7 +74,7 @@ fn summary(tool: &Value) -> String {
         .into_iter()
         .flatten()
         .map(|(name, _)| if required.contains(&name.as_str()) { name.clone() } else { format!("[{name}]") });
-    let first = text("description").split(['.', '\n']).next().unwrap_or_default();
+    let first = text("description").split(". ").next().unwrap_or_default();
     format!("{}\n    {first}\n    {}", text("name"), names.collect::<Vec<_>>().join(" "))
 }
 
@@ -91,6 +93,7 @@ mod tests {
             &["path=a b", "depth=3", "hidden=true", r#"lines=[1,2]"#],
             Some(r#"{"path":"a b","depth":3,"hidden":true,"lines":[1,2]}"#),
         );
+        check(&["content=a=b"], Some(r#"{"content":"a=b"}"#));
         check(&[], Some("{}"));
         check(&["path"], None);
         check(&["{path"], None);
