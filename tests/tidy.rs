@@ -6,6 +6,8 @@
 mod code;
 #[path = "tidy/planted.rs"]
 mod planted;
+#[path = "tidy/points.rs"]
+mod points;
 #[path = "tidy/rules.rs"]
 mod rules;
 
@@ -92,4 +94,9 @@ fn the_top_folder_holds_what_it_should() {
 #[test]
 fn the_tree_speaks_of_itself_alone() {
     holds(rules::words);
+}
+
+#[test]
+fn crash_points_are_listed_where_they_are_placed() {
+    holds(points::points);
 }

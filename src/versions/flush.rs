@@ -103,9 +103,9 @@ impl Flusher {
         if self.flushed() >= end {
             return Ok(());
         }
-        crash_point!("flush");
+        crash_point!("flush-begun");
         let result = self.sync_data(file);
-        crash_point!("flushed");
+        crash_point!("flush-done");
         if let Err(error) = result {
             // The kernel reports a lost page once; asking again would be answered with a lie.
             self.poison(format!("flushing the log failed: {error}"));

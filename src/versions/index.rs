@@ -24,7 +24,9 @@ const SCHEMA_VERSION: i64 = 2;
 /// A larger index is not checked page by page at each start; damage in it is found when it is met.
 const CHECKED_MAX: u64 = 64 << 20;
 /// The write-ahead log is copied back when it is larger.
-const WAL_MAX: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
+fn wal_max() -> u64 {
+    super::crash::size(4 << 20, 64 << 10)
+}
 
 const SCHEMA: &str = "
 CREATE TABLE meta(k TEXT PRIMARY KEY, v) WITHOUT ROWID;
@@ -81,6 +83,7 @@ impl Index {
                 Err(error) => return Err(failed(path, error)),
             }
         }
+        crash_point!("index-emptied");
         let mut db = connect(path)?;
         let made = db.transaction()?;
         made.execute_batch(SCHEMA)?;
@@ -145,7 +148,7 @@ impl Index {
         for record in records {
             fold::apply(&transaction, record, &mut numbers)?;
         }
-        crash_point!("index_apply");
+        crash_point!("index-applying");
         let set =
             |key: &str, value: i64| transaction.execute("UPDATE meta SET v = ?2 WHERE k = ?1", params![key, value]);
         set("applied", last.end.cast_signed())?;
@@ -157,7 +160,7 @@ impl Index {
         transaction.execute(raise, params!["max_op", numbers.op.cast_signed()])?;
         transaction.execute(raise, params!["max_node", numbers.node.cast_signed()])?;
         transaction.commit()?;
-        crash_point!("index_applied");
+        crash_point!("index-applied");
         self.applied = last.end;
         Ok(())
     }
@@ -166,8 +169,8 @@ impl Index {
     pub fn checkpoint(&self) -> Result<()> {
         let mut wal = self.path.as_os_str().to_owned();
         wal.push("-wal");
-        if std::fs::metadata(wal).is_ok_and(|meta| meta.len() > WAL_MAX) {
-            crash_point!("index_checkpoint");
+        if std::fs::metadata(wal).is_ok_and(|meta| meta.len() > wal_max()) {
+            crash_point!("index-checkpoint");
             self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
         }
         Ok(())

@@ -19,7 +19,7 @@ use super::{
     error::failed,
     flush::Flusher,
     frame::{self, PAYLOAD_MAX, RECORD_HEADER, RecordType},
-    segment::{OpenFiles, Part, Record, SEGMENT_MAX, Segment},
+    segment::{OpenFiles, Part, Record, Segment, segment_max},
 };
 use crate::{crash_point, types::Lsn};
 
@@ -91,14 +91,14 @@ impl Log {
             return Err(failed(&self.dir, io::Error::from_raw_os_error(libc::EFBIG)));
         }
         let used = open.segment.offset(open.end);
-        if used + frame::framed(payload.len()) > SEGMENT_MAX && open.end > open.segment.base {
+        if used + frame::framed(payload.len()) > segment_max() && open.end > open.segment.base {
             self.roll(open)?;
         }
         let lsn = Lsn(open.end);
         let bytes = frame::encode(kind, flags, payload, lsn.0, open.segment.salt, self.flusher.flushed());
-        crash_point!("append");
+        crash_point!("record-framed");
         self.write(open, &bytes)?;
-        crash_point!("appended");
+        crash_point!("record-written");
         open.end += bytes.len() as u64;
         recorded(lsn, open.end);
         self.set_end(open.end);
@@ -134,9 +134,9 @@ impl Log {
     /// Closes the segment and begins the next. The old one is on disk before: only a log's last segment may be torn.
     fn roll(&self, open: &mut Tail) -> Result<()> {
         self.flusher.flush(&open.file, open.end)?;
-        crash_point!("roll_flushed");
+        crash_point!("roll-flushed");
         let (segment, file) = Segment::create(&self.dir, open.segment.number + 1, open.end)?;
-        crash_point!("roll_created");
+        crash_point!("roll-created");
         // The space behind its last record is given back. It is only space: a failure costs nothing else.
         let _ = open.file.set_len(open.segment.offset(open.end));
         self.segments.write().insert(segment.base, segment.clone());

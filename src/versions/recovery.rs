@@ -13,7 +13,7 @@ use super::{
     scan::{self, Found, Scanned},
     segment::Record,
 };
-use crate::types::EntryName;
+use crate::{crash_point, types::EntryName};
 
 type Result<T> = std::result::Result<T, StoreError>;
 
@@ -53,6 +53,7 @@ pub(super) fn bring_up(store: &Path, id: &str, flusher: &Arc<Flusher>) -> Result
         notes.push("the index was damaged or did not fit the log, and was built anew".into());
     }
     let scanned = follow(&log, &found, &mut index)?;
+    crash_point!("index-followed");
     let damage = found.damage.clone().or_else(|| scanned.damage.clone());
     match &damage {
         None => begin(store, &found, &scanned, &log, &mut notes)?,
@@ -90,7 +91,9 @@ fn begin(store: &Path, found: &Found, scanned: &Scanned, log: &Arc<Log>, notes: 
         ));
     }
     found.tidy(&store.join("quarantine"), scanned)?;
-    log.start(scanned.end, found.next_number)
+    log.start(scanned.end, found.next_number)?;
+    crash_point!("segment-begun");
+    Ok(())
 }
 
 /// Files in `aside/` that no record explains.
@@ -122,5 +125,6 @@ pub(super) fn empty_tmp(store: &Path, intents: &[Operation]) -> Result<()> {
             std::fs::remove_file(entry.path()).map_err(|e| failed(&dir, e))?;
         }
     }
+    crash_point!("tmp-emptied");
     Ok(())
 }

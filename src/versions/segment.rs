@@ -20,7 +20,9 @@ use crate::{crash_point, types::Lsn};
 type Result<T> = std::result::Result<T, StoreError>;
 
 /// A segment is closed when it would pass this size. So much is allocated when it is made. (Tests want several.)
-pub(super) const SEGMENT_MAX: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
+pub(super) fn segment_max() -> u64 {
+    super::crash::size(64 << 20, 1 << 20)
+}
 /// On a disk that is nearly full a segment begins with less.
 const SEGMENT_MIN: u64 = 64 << 10;
 /// Most records fit into one read of this size.
@@ -72,10 +74,10 @@ impl Segment {
         };
         let salt = u32::from_le_bytes(super::lock::random(&path)?);
         let fill = || -> io::Result<()> {
-            crash_point!("segment_created");
+            crash_point!("segment-created");
             allocate(&file)?;
             file.write_all_at(&SegmentHead { salt, base }.encode(), 0)?;
-            crash_point!("segment_header");
+            crash_point!("segment-header-written");
             file.sync_data()?;
             File::open(dir)?.sync_all()
         };
@@ -123,7 +125,7 @@ impl Segment {
 /// Takes the segment's space now: cheaper to flush into, and not to be taken by others. Where it cannot, it grows as it is
 /// written.
 fn allocate(file: &File) -> io::Result<()> {
-    let mut size = SEGMENT_MAX;
+    let mut size = segment_max();
     loop {
         match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, size) {
             Ok(()) => return Ok(()),

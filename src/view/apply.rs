@@ -12,9 +12,10 @@ use rustix::fs::OFlags;
 
 use super::{Core, Result, Source, ViewError, lookup::STAGE_PREFIX, plan::write_whole};
 use crate::{
+    crash_point,
     host::{self, Errno, RenameMode, SetTime, XattrMode},
     types::{EntryName, Hash, Kind, Timestamp, ViewPath},
-    versions::{Change, ChangeKind, Content, Mode, State},
+    versions::{Change, ChangeKind, Content, Mode, State, crash},
 };
 
 /// How to carry changes out.
@@ -89,7 +90,9 @@ impl Applying<'_> {
         match after.kind {
             Kind::File => {
                 let (stage, staged) = self.stage(source, dir, after)?;
+                crash_point!("staged");
                 let placed = host::rename(stage.fd(), &staged, dir.as_fd(), name, RenameMode::NoReplace);
+                crash_point!("placed");
                 if let Err(error) = placed {
                     host::remove_file(stage.fd(), &staged)?;
                     return Err(error.into());
@@ -105,6 +108,7 @@ impl Applying<'_> {
                 host::make_node(dir.as_fd(), name, type_bits(after.kind) | after.mode & 0o7777, after.rdev)?;
             }
         }
+        crash_point!("made-bare");
         let fd = host::open_child(dir.as_fd(), name)?;
         self.set_meta(fd.as_fd(), after)
     }
@@ -123,20 +127,24 @@ impl Applying<'_> {
         let (stage, staged) = self.stage(source, dir, after)?;
         let taken = (|| -> Result<()> {
             host::rename(stage.fd(), &staged, dir.as_fd(), name, RenameMode::Exchange)?;
+            crash_point!("exchanged");
             let out = host::open_child(stage.fd(), &staged)?;
-            let same = host::is_same_inode(out.as_fd(), expected.as_fd())?
+            let same = !crash::planted("exchange-mismatch")
+                && host::is_same_inode(out.as_fd(), expected.as_fd())?
                 && change.key.as_ref().is_none_or(|key| source.key_of(&out).is_ok_and(|found| found == *key));
             let ours = before.ctime == Timestamp::default();
             if same && (ours || self.unchanged_content(before, &out, source)?) {
                 return Ok(());
             }
             host::rename(stage.fd(), &staged, dir.as_fd(), name, RenameMode::Exchange)?;
+            crash_point!("exchanged-back");
             Err(ViewError::HashConflict { path: change.path.clone(), current: None })
         })();
         if let Err(error) = taken {
             host::remove_file(stage.fd(), &staged)?;
             return Err(error);
         }
+        crash_point!("exchange-verified");
         match &before.content {
             Content::Aside(aside) if !self.core.store.has_aside(aside) => {
                 let aside = EntryName::new(aside.as_bytes()).map_err(|_| Errno::INVAL)?;
@@ -173,6 +181,7 @@ impl Applying<'_> {
         let (host, _) = source.fs.adopt(host::open_child(dir.as_fd(), name)?)?;
         let fd = host.open(OFlags::RDWR)?;
         self.fill(fd.as_fd(), after)?;
+        crash_point!("overwritten");
         host::truncate(fd.as_fd(), after.size)?;
         self.set_meta(fd.as_fd(), after)
     }

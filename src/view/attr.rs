@@ -4,6 +4,7 @@ use std::{os::fd::AsFd, sync::Arc};
 
 use super::{Fh, Result, View, ViewError, node::Node, record::changed};
 use crate::{
+    crash_point,
     host::{self, SetTime},
     types::{Attr, Caller, Ino, Kind},
     versions::{ChangeKind, OpKind},
@@ -104,6 +105,7 @@ impl View {
             self.keep_session(&node, state, &attr)?;
         }
         self.apply(caller, &node, fh, set)?;
+        crash_point!("attributes-set");
         let after = node.file.host.attr()?;
         if let (Some(place), Some(before)) = (place, before) {
             let kind =

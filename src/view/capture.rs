@@ -12,9 +12,10 @@ use super::{
     record::Place,
 };
 use crate::{
+    crash_point,
     host::{self, Errno},
-    types::{Actor, Attr, Channel, Kind, NodeId, ViewPath},
-    versions::{Change, ChangeKind, Content, Loss, OpKind, State},
+    types::{Actor, Attr, Channel, Hash, Kind, NodeId, ViewPath},
+    versions::{Change, ChangeKind, Content, Loss, OpKind, State, crash},
 };
 
 impl View {
@@ -87,12 +88,17 @@ impl View {
     /// until it is on disk, if durability is strict.
     pub(crate) fn keep(&self, place: &Place, file: &Arc<File>, attr: &Attr, id: NodeId) -> Result<Content> {
         let store = &self.core.store;
+        if crash::planted("pre-image-left-out") {
+            return Ok(Content::Blob(Hash([0; 32])));
+        }
         let fd = file.host.open(OFlags::RDONLY)?;
         if attr.size <= WHOLE_COPY_MAX {
             return match host::read_whole(fd.as_fd(), WHOLE_COPY_MAX) {
                 Ok((bytes, _)) => {
                     let (hash, lsn) = store.put_blob(&bytes)?;
+                    crash_point!("pre-image-appended");
                     store.settle(lsn)?;
+                    crash_point!("pre-image-flushed");
                     Ok(Content::Blob(hash))
                 }
                 Err(Errno::AGAIN | Errno::FBIG) => Ok(Content::Lost(Loss::Unstable)),
@@ -116,6 +122,7 @@ impl View {
             crate::versions::Durability::Strict => host::fsync(copy.as_fd(), true),
             crate::versions::Durability::Relaxed => Ok(()),
         });
+        crash_point!("pre-image-copied");
         match kept {
             Ok(()) => Ok(Content::Aside(name.to_string())),
             Err(error) => {
@@ -148,6 +155,7 @@ impl View {
             coalesced: false,
         };
         self.append(self.core.store.next_op(), OpKind::External, &Actor::of(Channel::External), vec![change])?;
+        crash_point!("outside-recorded");
         state.head = Head::Known(id, now.clone());
         Ok(())
     }

@@ -10,9 +10,9 @@ use super::{
     resolve::Follow,
 };
 use crate::{
-    host,
+    crash_point, host,
     types::{EntryName, Kind, OpId, Timestamp, ViewPath},
-    versions::{ChangeKind, Content, Durability, OpKind, Operation, State},
+    versions::{ChangeKind, Content, Durability, OpKind, Operation, State, crash},
 };
 
 /// A name that changed, for the kernels of all views that show its directory.
@@ -56,20 +56,27 @@ impl View {
             undoes,
             intent: true,
         };
-        let lsn = store.append(&operation)?;
-        store.settle(lsn)?;
+        crash_point!("planned");
+        if !crash::planted("intent-left-out") {
+            let lsn = store.append(&operation)?;
+            crash_point!("intent-appended");
+            store.settle(lsn)?;
+            crash_point!("intent-flushed");
+        }
         // Directories by which watchers are told must be found before names move.
         let mut told = Vec::new();
         self.apply_all(kind, op, &plan, &mut told)?;
         if kind == OpKind::Revert {
             self.put_dir_times_back(&plan)?;
         }
+        crash_point!("all-applied");
         for step in &mut plan.steps {
             self.settle_step(op, step, &mut held)?;
         }
         operation.changes = plan.steps.iter().map(|step| step.change.clone()).collect();
         operation.intent = store.durability() == Durability::Strict;
         store.append(&operation)?;
+        crash_point!("outcome-appended");
         if operation.intent {
             self.core.finisher.offer(op, plan.steps.iter().filter_map(|step| step.node.clone()).collect());
         }
@@ -80,14 +87,19 @@ impl View {
         let applying = Applying { core: &self.core, bytes: &plan.bytes, times: kind == OpKind::Revert };
         for (done, step) in plan.steps.iter().enumerate() {
             self.note_told(step, told);
-            let Err(error) = applying.apply(&step.source, &step.change) else { continue };
+            let Err(error) = applying.apply(&step.source, &step.change) else {
+                crash_point!("step-applied");
+                continue;
+            };
             let empty = HashMap::new();
             let back = Applying { core: &self.core, bytes: &empty, times: true };
             for step in plan.steps[..done].iter().rev() {
                 // The old content is in the store; if even this fails, recovery rolls the recorded operation forward.
                 back.apply(&step.source, &inverse(&step.change))?;
+                crash_point!("step-taken-back");
             }
             self.core.store.aborted(op)?;
+            crash_point!("abort-recorded");
             told.clear();
             return Err(self.in_view_terms(step, error));
         }

@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 
 use super::{Core, node::Node};
 use crate::{
-    host,
+    crash_point, host,
     types::{Kind, OpId},
 };
 
@@ -74,6 +74,7 @@ fn run(queue: &(Mutex<Queue>, Condvar), core: &Weak<Core>) {
         let Some(core) = core.upgrade().filter(|_| !batch.is_empty()) else { return };
         for (op, nodes) in batch {
             if nodes.iter().all(|node| finish(node).is_ok()) {
+                crash_point!("files-flushed");
                 // If this is lost, recovery looks at the operation once more and finds it applied.
                 let _ = core.store.applied(op);
             }

@@ -14,6 +14,7 @@ use rustix::fs::OFlags;
 
 use super::{Entry, Result, View, ViewError, core::WHOLE_COPY_MAX, names::Made, node::Node, record::changed};
 use crate::{
+    crash_point,
     host::{self, AllocateMode, Errno, Whence},
     types::{Attr, Caller, EntryName, Ino, Kind},
     versions::{ChangeKind, OpKind},
@@ -200,6 +201,7 @@ impl View {
                 self.end(node, state, fh)?;
                 return Err(error.into());
             }
+            crash_point!("truncated-at-open");
         }
         Ok(mode)
     }
@@ -262,6 +264,7 @@ impl View {
             let op = self.core.store.next_op();
             let change = self.change(&place, &node, state, changed(ChangeKind::Create, None, Some(attr)))?;
             self.append(op, OpKind::Create, &actor, vec![change])?;
+            crash_point!("creation-recorded");
             if access.write {
                 self.begin_created(&node, state, op, place, attr, fh, actor)?;
             }
@@ -315,7 +318,10 @@ impl View {
         let handle = self.writer(ino, fh)?;
         self.about_to_write(&handle.node)?;
         let _no_fsetid = kill_suid.then(host::without_fsetid);
-        Ok(host::write_at(handle.fd(), data, offset)?)
+        crash_point!("write-let-through");
+        let written = host::write_at(handle.fd(), data, offset)?;
+        crash_point!("written");
+        Ok(written)
     }
 
     fn writer(&self, _ino: Ino, fh: Fh) -> Result<Arc<Handle>> {

@@ -14,6 +14,7 @@ use super::{
     resolve::Follow,
 };
 use crate::{
+    crash_point,
     host::Errno,
     types::{EntryName, Hash, Kind, OpId, ViewPath},
     versions::{ChangeKind, Content, Loss, OpKind, Replay},
@@ -56,6 +57,7 @@ impl View {
     pub fn answered(&self, id: &str, request: &Hash, op: Option<OpId>, response: &str) -> Result<()> {
         let replay = Replay { op, request: *request, response: Some(response.to_owned()) };
         self.core.store.answered(&self.name, id, &replay)?;
+        crash_point!("answer-recorded");
         Ok(())
     }
 
@@ -67,6 +69,7 @@ impl View {
             match attempt() {
                 Ok((done, told)) => {
                     self.tell(&told);
+                    crash_point!("told");
                     return Ok(done);
                 }
                 Err(ViewError::WriterOpen { .. }) if Instant::now() < deadline => std::thread::sleep(WRITER_POLL),

@@ -14,6 +14,7 @@ use super::{
     record::{Place, changed},
 };
 use crate::{
+    crash_point,
     host::{self, Errno},
     types::{Actor, Attr, Caller, EntryName, Ino, Kind, ViewPath},
     versions::{Change, ChangeKind, Content, Mode, OpKind, State},
@@ -55,6 +56,7 @@ impl View {
             let _caller = host::as_caller(caller);
             create(dir.as_fd())?;
         }
+        crash_point!("made");
         let (host, attr) = parent.file.host.fs().adopt(host::open_child(dir.as_fd(), name)?)?;
         let (node, attr) = self.enter(parent, name, &path, Arc::new(host), &attr)?;
         Ok(Made { node, attr, path, names })
@@ -143,6 +145,7 @@ impl View {
             let target = node.file.host.path_fd()?;
             host::link(target.as_fd(), parent.file.host.path_fd()?.as_fd(), name)?;
         }
+        crash_point!("linked");
         node.named(&parent, name);
         let attr = node.file.host.attr()?;
         if let Some(place) = place {
@@ -185,6 +188,7 @@ impl View {
         let change = self.take_away(caller, &parent, name, &node, &mut state, &attr)?;
         if let Some(change) = change {
             self.append(self.core.store.next_op(), OpKind::Remove, &self.actor(caller), vec![change])?;
+            crash_point!("removal-recorded");
         }
         node.file.lost_name(&parent.file, name);
         Ok(())
@@ -213,6 +217,7 @@ impl View {
             Content::Aside(aside) if last && !self.is_copy(&before) => {
                 let aside = EntryName::new(aside.as_bytes()).map_err(|_| Errno::INVAL)?;
                 host::rename(dir.as_fd(), name, self.core.store.aside_dir(), &aside, host::RenameMode::NoReplace)?;
+                crash_point!("moved-aside");
                 node.file.host.pin()?;
                 node.file.went_aside();
             }
@@ -224,6 +229,7 @@ impl View {
             | Content::Lost(_) => {
                 node.file.host.pin()?;
                 host::remove_file(dir.as_fd(), name)?;
+                crash_point!("name-removed");
             }
         }
         Ok(Some(self.removed(&place, node, state, before, last)?))
@@ -325,6 +331,7 @@ impl View {
             let _caller = host::as_caller(caller);
             host::remove_dir(parent.file.host.path_fd()?.as_fd(), name)?;
         }
+        crash_point!("directory-removed");
         *node.stream.lock() = None;
         self.change(&place, node, state, changed(ChangeKind::Remove, Some(before), None))
     }

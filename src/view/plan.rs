@@ -13,6 +13,7 @@ use super::{
     record::Place,
 };
 use crate::{
+    crash_point,
     host::{self, Errno},
     types::{Attr, Hash, Kind, NodeId, Timestamp, ViewPath},
     versions::{Change, ChangeKind, Content, Loss, Mode, State},
@@ -172,7 +173,9 @@ impl View {
         }
         let name = store.aside_name(id);
         let file = host::create_file(store.aside_dir(), &name, 0o600)?;
-        let written = write_whole(file.as_fd(), bytes).and_then(|()| match store.durability() {
+        let written = write_whole(file.as_fd(), bytes);
+        crash_point!("large-content-written");
+        let written = written.and_then(|()| match store.durability() {
             crate::versions::Durability::Strict => host::fsync(file.as_fd(), true),
             crate::versions::Durability::Relaxed => Ok(()),
         });

@@ -11,6 +11,7 @@ use super::{
     core::WHOLE_COPY_MAX,
 };
 use crate::{
+    crash_point,
     host::{self, Errno, HostRef},
     types::{Actor, Attr, Channel, EntryName, Hash, Kind, NodeId, Timestamp},
     versions::{Change, ChangeKind, Content, OpKind, OpenMark, Operation, State},
@@ -51,7 +52,10 @@ impl Core {
             let Some(source) = sources.iter().find(|source| source.id == change.source) else { return Ok(()) };
             match self.is_due(source, change) {
                 Ok(true) => match applying.apply(source, change) {
-                    Ok(()) => notes.push(format!("{}: finished operation {}", change.path, operation.op)),
+                    Ok(()) => {
+                        crash_point!("recovery-step-applied");
+                        notes.push(format!("{}: finished operation {}", change.path, operation.op));
+                    }
                     Err(error) => notes
                         .push(format!("{}: operation {} could not be finished: {error}", change.path, operation.op)),
                 },
@@ -59,6 +63,7 @@ impl Core {
                 Err(error) => notes.push(format!("{}: could not be looked at: {error}", change.path)),
             }
         }
+        crash_point!("recovery-intent-finished");
         self.store.applied(operation.op)?;
         Ok(())
     }
@@ -134,6 +139,7 @@ impl Core {
             change.after = Some(after.clone());
         }
         self.store.append(&operation)?;
+        crash_point!("recovery-open-recorded");
         notes.push(format!("{}: was open for writing; what was written is operation {}", mark.path, mark.op));
         self.closed(mark)
     }
@@ -169,6 +175,7 @@ impl Core {
         if attr.nlink > 1 {
             // Linked, and the rename that should follow did not: the file still has its own name.
             host::remove_file(self.store.aside_dir(), name)?;
+            crash_point!("recovery-aside-unlinked");
             return Ok(());
         }
         let node =

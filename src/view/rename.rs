@@ -4,6 +4,7 @@ use std::{os::fd::AsFd, sync::Arc};
 
 use super::{Result, View, ViewError, node::Node, record::changed};
 use crate::{
+    crash_point,
     host::{self, DirStream, Errno, RenameMode},
     policy::Policy,
     types::{Caller, EntryName, Ino, Kind, ViewPath},
@@ -52,7 +53,9 @@ impl View {
                 self.rename_locked(caller, &from, &to, mode, true)?.unwrap_or_default()
             }
         };
-        self.append_as(OpKind::Rename, &actor, changes)
+        self.append_as(OpKind::Rename, &actor, changes)?;
+        crash_point!("rename-recorded");
+        Ok(())
     }
 
     /// Renames under the locks; `None` if a directory moves and the tree lock is not held for writing.
@@ -137,6 +140,7 @@ impl View {
                 mode,
             )
         };
+        crash_point!("renamed");
         if let Err(error) = done {
             if let Some(aside) = aside {
                 // Our own second link; the file still has its name.
@@ -191,6 +195,7 @@ impl View {
             let name = self.core.store.aside_name(id);
             match host::link(target.file.host.path_fd()?.as_fd(), self.core.store.aside_dir(), &name) {
                 Ok(()) => {
+                    crash_point!("aside-linked");
                     before.content = Content::Aside(name.to_string());
                     *aside = Some(name);
                 }
@@ -222,6 +227,7 @@ impl View {
             let (a, b) = (from.dir.file.host.path_fd()?, to.dir.file.host.path_fd()?);
             host::rename(a.as_fd(), from.name, b.as_fd(), to.name, RenameMode::Exchange)?;
         }
+        crash_point!("names-exchanged");
         nodes.0.file.lost_name(&from.dir.file, from.name);
         nodes.1.file.lost_name(&to.dir.file, to.name);
         nodes.0.file.got_name(&to.dir.file, to.name);

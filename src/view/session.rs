@@ -10,6 +10,7 @@ use super::{
     record::{Place, changed, loss_of},
 };
 use crate::{
+    crash_point,
     host::Errno,
     types::{Actor, Attr, Kind, OpId, Timestamp},
     versions::{ChangeKind, Content, Loss, OpKind, OpenMark, State},
@@ -68,6 +69,7 @@ impl View {
             key: node.file.stable_key(),
             before: before.clone(),
         })?;
+        crash_point!("open-marked");
         state.session = Some(Session {
             op,
             actor: actor.clone(),
@@ -183,7 +185,9 @@ impl View {
         let mut change = self.change(&place, node, state, changed(kind, before, Some(attr)))?;
         change.coalesced = coalesced;
         change.unversioned = loss;
+        crash_point!("sealing");
         self.append(op, op_kind, by, vec![change])?;
+        crash_point!("sealed");
         state.last_op = op;
         if let Some(session) = &mut state.session {
             session.seen = attr;
@@ -205,6 +209,7 @@ impl View {
             let (op, recorded, place) = (session.op, session.recorded, session.place.clone());
             state.session = None;
             self.core.store.closed(op)?;
+            crash_point!("session-ended");
             if recorded && node.file.kind == Kind::File {
                 self.core.storer.offer(&place, &node.file);
             }

@@ -17,7 +17,7 @@ use super::{
     file::{File, Head},
     record::Place,
 };
-use crate::{host, types::Kind, versions::Content};
+use crate::{crash_point, host, types::Kind, versions::Content};
 
 /// At most so many files wait; more are kept when they are next changed.
 const QUEUE_MAX: usize = 100_000;
@@ -126,9 +126,11 @@ fn store_content(core: &Core, file: &File) -> super::Result<()> {
         return Ok(());
     }
     let (hash, _) = core.store.put_blob(&bytes)?;
+    crash_point!("content-stored");
     let content = Content::Blob(hash);
     known.content = content.clone();
     let id = *id;
     core.store.settled(state.last_op, id, &content)?;
+    crash_point!("content-settled");
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 
 use super::{Result, View, ViewError, node::Node, record::changed};
 use crate::{
+    crash_point,
     host::{self, Errno, XattrMode},
     types::{Caller, Ino},
     versions::{ChangeKind, OpKind},
@@ -97,6 +98,7 @@ impl View {
             None => None,
         };
         apply(node.file.host.path_fd()?.as_fd())?;
+        crash_point!("xattr-set");
         if let (Some(place), Some(before)) = (place, before) {
             let after = node.file.host.attr()?;
             let change = changed(ChangeKind::Meta, Some(before), Some(after));

@@ -1,6 +1,6 @@
 //! Each rule sees a fault that is planted for it, and does not see one where there is none.
 
-use crate::{File, rules};
+use crate::{File, points, rules};
 
 type Rule = fn(&[File]) -> Vec<String>;
 
@@ -132,4 +132,25 @@ fn a_foreign_word_is_seen() {
     caught(rules::words, &[("README.md", &words)]);
     caught(rules::words, &[("scripts/test", &["fixes Issue", " #7"].concat())]);
     fine(rules::words, &[("README.md", "the alias /workspace, and what works"), ("Cargo.lock", &words)]);
+}
+
+#[test]
+fn a_crash_point_that_is_not_listed_or_not_placed_is_seen() {
+    let list = |names: &str| {
+        format!("pub const POINTS: &[&str] = &[\n    // \"no\"\n    {names}\n];\npub const FAULTS: &[&str] = &[\n];\n")
+    };
+    let code = |text: &str, names: &str| {
+        tree(&[
+            ("src/versions/crash.rs", &list(names)),
+            ("src/view/walk.rs", text),
+            ("tests/it.rs", "crash_point!(\"x\")"),
+        ])
+    };
+    let broken = |text: &str, names: &str| points::points(&code(text, names)).len();
+    assert_eq!(broken("crash_point!(\"a\");\n// crash_point!(\"c\")\n crash_point!(\"b\");", "\"a\", \"b\","), 0);
+    assert_eq!(broken("crash_point!(\"a\"); crash_point!(\"b\");", "\"a\","), 1, "placed, not listed");
+    assert_eq!(broken("crash_point!(\"a\");", "\"a\", \"b\","), 1, "listed, not placed");
+    assert_eq!(broken("crash_point!(\"a\"); crash_point!(\"a\");", "\"a\","), 1, "placed twice");
+    assert_eq!(broken("crash_point!(\"a\");", "\"a\", \"a\","), 1, "listed twice");
+    assert_eq!(broken("crash::planted(\"f\")", ""), 1, "a fault that is not listed");
 }

@@ -6,7 +6,7 @@ use super::{Durability, Result, Store};
 use crate::{
     crash_point,
     types::{Actor, Lsn, NodeId, OpId, SourceId},
-    versions::{Content, NodeKey, OpenMark, Operation, Replay, StoreError, codec, frame::RecordType},
+    versions::{Content, NodeKey, OpenMark, Operation, Replay, StoreError, codec, crash, frame::RecordType},
 };
 
 impl Store {
@@ -144,9 +144,11 @@ impl Store {
     /// # Errors
     /// As `sync`.
     pub fn close(&self) -> Result<()> {
+        crash_point!("closing");
         let synced = self.sync_all();
         self.flusher.close();
         self.end();
+        crash_point!("closed");
         synced
     }
 
@@ -178,19 +180,24 @@ impl Store {
         recorded: impl FnOnce(Lsn, u64),
     ) -> Result<Lsn> {
         if !self.reserve.is_whole() {
-            return Err(StoreError::NoSpace { path: self.path.clone() });
+            return Err(self.full());
         }
         let (_, end) = self.log.append(kind, flags, payload, recorded)?;
         self.indexer.appended();
         Ok(Lsn(end))
     }
 
+    fn full(&self) -> StoreError {
+        StoreError::NoSpace { path: self.path.clone() }
+    }
+
     /// Appends a record that ends something: on a full disk out of the reserve.
     fn put_last(&self, kind: RecordType, payload: &[u8], recorded: impl Fn(u64)) -> Result<Lsn> {
         let append = || self.log.append(kind, 0, payload, |_, end| recorded(end));
-        let appended = match append() {
+        let first = if crash::planted("disk-full-at-the-end") { Err(self.full()) } else { append() };
+        let appended = match first {
             Err(StoreError::NoSpace { .. }) if self.reserve.release() => {
-                crash_point!("reserve_released");
+                crash_point!("reserve-released");
                 append()
             }
             appended => appended,

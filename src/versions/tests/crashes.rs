@@ -99,27 +99,27 @@ fn a_killed_writer_loses_nothing_that_was_acknowledged() {
 #[test]
 fn each_crash_point_leaves_a_store_that_opens() {
     for point in [
-        "segment_created",
-        "segment_header",
-        "append",
-        "append:100",
-        "appended",
-        "appended:101",
-        "flush:3",
-        "flushed:3",
-        "roll_flushed",
-        "roll_created",
-        "segment_created:2",
-        "segment_header:2",
-        "index_apply:3",
-        "index_applied:3",
-        "index_checkpoint",
+        "segment-created",
+        "segment-header-written",
+        "record-framed",
+        "record-framed:100",
+        "record-written",
+        "record-written:101",
+        "flush-begun:3",
+        "flush-done:3",
+        "roll-flushed",
+        "roll-created",
+        "segment-created:2",
+        "segment-header-written:2",
+        "index-applying:3",
+        "index-applied:3",
+        "index-checkpoint",
     ] {
         let ground = Ground::in_memory("64m");
         let told = listen(writer(&ground, point, true), usize::MAX);
         check(&ground, &told, point);
         // And once more on top of it.
-        let more = listen(writer(&ground, "append:50", true), usize::MAX);
+        let more = listen(writer(&ground, "record-framed:50", true), usize::MAX);
         assert!(!more.is_empty(), "{point}");
         check(&ground, &[told, more].concat(), point);
     }
