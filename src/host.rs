@@ -6,6 +6,7 @@ mod dir;
 mod file;
 mod fs;
 mod meta;
+mod mounts;
 mod names;
 mod probe;
 mod sys;

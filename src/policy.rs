@@ -136,10 +136,15 @@ impl Policy {
         })
     }
 
-    /// True for a directory that is visible only because something below it could be allowed. Its class is read-only,
-    /// yet allowed entries can be made and changed in it, so its mode bits keep their `w`.
+    /// True for a directory that is visible only because something below it could be allowed.
     pub fn leads_only(&self, dir: &ViewPath) -> bool {
         !self.hides(dir, true) && !self.allow.selects(dir, true) && self.is_way(dir, true)
+    }
+
+    /// True for a directory that can't be changed itself, while allowed entries can be made, changed and removed in it. So
+    /// its mode bits keep their `w`: without them the kernel would refuse ordinary users what policy allows.
+    pub fn takes_entries(&self, dir: &ViewPath) -> bool {
+        !self.all_read_only && self.leads_only(dir) && !self.read_only.selects(dir, true)
     }
 
     /// The same as [`Policy::class`], with the reasons.

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::fs::{RawDir, SeekFrom, seek};
 
-use super::{Errno, Result, meta};
+use super::{Errno, Result, meta, mounts};
 use crate::types::{EntryName, Kind};
 
 const BUFFER: usize = 32 * 1024;
@@ -34,12 +34,15 @@ pub struct DirStream {
     pending: VecDeque<DirEntry>,
     /// The cookie of the first pending entry, or where the kernel reads on; `None` after an error.
     at: Option<u64>,
+    /// Something may be mounted on an entry; asked whenever reading begins at the start.
+    mounts: bool,
 }
 
 impl DirStream {
-    /// Reads `dir` (opened O_RDONLY | O_DIRECTORY).
+    /// Reads `dir` (opened O_RDONLY | O_DIRECTORY). What something else is mounted on is left out, as `open_child` refuses it.
     pub fn new(dir: OwnedFd) -> Self {
-        DirStream { dir, buffer: Box::new_uninit_slice(BUFFER), pending: VecDeque::new(), at: Some(0) }
+        let buffer = Box::new_uninit_slice(BUFFER);
+        DirStream { dir, buffer, pending: VecDeque::new(), at: Some(0), mounts: true }
     }
 
     /// Entries from `cookie` on (0 is the start) until `each` answers false or the end. Sequential use keeps the
@@ -95,6 +98,9 @@ impl DirStream {
                 return Ok(());
             }
         }
+        if cookie == 0 {
+            self.mounts = mounts::may_be_below(self.dir.as_fd());
+        }
         self.pending.clear();
         self.at = None;
         seek(&self.dir, SeekFrom::Start(cookie))?;
@@ -121,6 +127,7 @@ impl DirStream {
             let next = entry.next_entry_cookie();
             // A name that Linux itself would not accept (some network file systems have them) cannot be asked for.
             if let Ok(name) = EntryName::new(entry.file_name().to_bytes())
+                && !(self.mounts && mounts::is_mount_point(self.dir.as_fd(), &name))
                 && let Some(kind) = kind_of(&self.dir, &name, Kind::from_host(entry.file_type()))?
             {
                 self.pending.push_back(DirEntry { name, ino: entry.ino(), kind, next });

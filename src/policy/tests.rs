@@ -80,6 +80,29 @@ fn a_directory_that_leads_to_something_allowed_is_shown() {
 }
 
 #[test]
+fn entries_are_made_in_directories_that_only_lead_to_them() {
+    let check = |spec: &PolicySpec, dir: &str, expected: bool| {
+        let policy = Policy::compile(spec).expect("valid patterns");
+        assert_eq!(policy.takes_entries(&path(dir)), expected, "{dir:?} in {spec:?}");
+    };
+    let src = spec(&["src/**/*.rs", "/docs/"], &[], &["src/gen/"]);
+    for (dir, expected) in [
+        ("", true),
+        ("src", true),
+        ("src/a/b", true),
+        ("src/gen", false),
+        ("src/gen/a", false),
+        ("lib", false),
+        ("docs", false),
+    ] {
+        check(&src, dir, expected);
+    }
+    check(&PolicySpec { all_read_only: true, ..src }, "src", false);
+    check(&spec(&["**"], &[], &[]), "src", false);
+    check(&spec(&["a/b"], &["a"], &[]), "a", false);
+}
+
+#[test]
 fn negation_takes_the_narrower_reading() {
     // Below a denied directory nothing comes back; the entries of a directory can.
     check(&spec(&["**"], &["certs/", "!certs/public.pem"], &[]), &[("certs/", HIDDEN), ("certs/public.pem", HIDDEN)]);

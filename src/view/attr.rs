@@ -57,7 +57,7 @@ impl View {
     /// Attributes of `node` as this view shows them.
     pub(crate) fn show(&self, node: &Node, mut attr: Attr) -> NodeAttr {
         attr.ino = node.ino.0;
-        if node.read_only() {
+        if node.read_only() && !self.takes_entries(node) {
             attr.mode &= !0o222;
         }
         if attr.kind == Kind::Dir {
@@ -69,6 +69,15 @@ impl View {
             attr.nlink = node.file.links(&attr);
         }
         NodeAttr { ino: node.ino, attr }
+    }
+
+    /// A directory that is itself left alone, and in which allowed names may be made.
+    fn takes_entries(&self, node: &Node) -> bool {
+        if node.file.kind != Kind::Dir || node.hidden() {
+            return false;
+        }
+        let Some(path) = node.path() else { return false };
+        self.locate(&path).is_some_and(|(source, _)| !source.read_only) && self.policy().takes_entries(&path)
     }
 
     /// Changes attributes; a size change keeps the old content first.

@@ -29,7 +29,7 @@ pub(crate) struct Node {
     pub names: Mutex<Vec<(Arc<Node>, EntryName)>>,
     /// Where a directory is being read.
     pub stream: Mutex<Option<DirStream>>,
-    /// What a reloaded policy says of it: 0 as its class, else `READ_ONLY` or `HIDDEN`.
+    /// What a reloaded policy says of it: 0 as its class, else `READ_ONLY`, `HIDDEN` or `FREE`.
     verdict: AtomicU8,
     view: u32,
     table: Weak<Table>,
@@ -39,6 +39,8 @@ pub(crate) struct Node {
 const READ_ONLY: u8 = 1;
 /// It does not exist any more since a reload.
 const HIDDEN: u8 = 2;
+/// Changes were refused until a reload.
+const FREE: u8 = 3;
 
 struct Slot {
     node: Weak<Node>,
@@ -169,7 +171,11 @@ impl Drop for Node {
 impl Node {
     /// Changes are refused, by its class or by a reload.
     pub fn read_only(&self) -> bool {
-        self.class.read_only || self.verdict.load(Ordering::Relaxed) == READ_ONLY
+        match self.verdict.load(Ordering::Relaxed) {
+            READ_ONLY => true,
+            FREE => false,
+            _ => self.class.read_only,
+        }
     }
 
     /// A reload hid it.
@@ -181,8 +187,9 @@ impl Node {
     pub fn judge(&self, class: Option<Class>) -> bool {
         let verdict = match class {
             None => HIDDEN,
-            Some(class) if class.read_only && !self.class.read_only => READ_ONLY,
-            Some(_) => 0,
+            Some(class) if class.read_only == self.class.read_only => 0,
+            Some(class) if class.read_only => READ_ONLY,
+            Some(_) => FREE,
         };
         self.verdict.swap(verdict, Ordering::Relaxed) != verdict || class != Some(self.class)
     }

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use super::{Invalidate, View};
-use crate::{
-    policy::Policy,
-    types::{Ino, Kind},
-};
+use crate::{policy::Policy, types::Kind};
 
 impl View {
     /// Puts another policy in force. Files that are open stay readable where the kernel reads them past us; everything else
@@ -17,7 +14,7 @@ impl View {
             *self.policy.write() = Arc::new(policy);
             let mut events = Vec::new();
             for node in self.nodes.all() {
-                let Some(path) = node.path().filter(|_| node.ino != Ino::ROOT) else { continue };
+                let Some(path) = node.path() else { continue };
                 if node.judge(self.class(&path, node.file.kind == Kind::Dir)) {
                     let names = node.names.lock();
                     events.extend(names.iter().map(|(parent, name)| Invalidate::Name(parent.ino, name.clone())));
