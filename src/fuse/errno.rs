@@ -68,7 +68,7 @@ mod tests {
             (store(StoreError::Poisoned(String::new())), libc::EROFS),
             (store(StoreError::NoSpace { path: "s".into() }), libc::ENOSPC),
             (store(io(libc::EDQUOT)), libc::EDQUOT),
-            (store(StoreError::Unavailable(Loss::Pruned)), libc::EIO),
+            (store(StoreError::Unavailable(Loss::Transient)), libc::EIO),
         ] {
             assert_eq!(errno_of(&error).raw_os_error(), number, "{error:?}");
         }

@@ -8,7 +8,7 @@ use crate::{
     search::{GlobError, MatcherError},
     text::EditError,
     types::ViewPath,
-    versions::StoreError,
+    versions::{Loss, StoreError},
     view::{Conflict, ViewError},
 };
 
@@ -74,7 +74,7 @@ pub(super) fn of(error: ViewError) -> ToolError {
         ViewError::Edit { path, source } => of_edit(&source).on(wire(&path)),
         ViewError::OperationIdReused(_) => plain(Code::OperationIdReused),
         ViewError::VersionNotFound(_) => told(Code::VersionNotFound, "history names those there are"),
-        ViewError::VersionPruned { reason, .. } => plain(Code::VersionPruned).with(json!({"reason": reason.word()})),
+        ViewError::VersionPruned { reason, .. } => plain(Code::VersionPruned).with(lost(reason)),
         ViewError::RevertConflict(conflicts) => {
             let list: Vec<_> = conflicts.iter().map(conflict_json).collect();
             plain(Code::RevertConflict).with(json!({"conflicts": list}))
@@ -85,6 +85,23 @@ pub(super) fn of(error: ViewError) -> ToolError {
         ViewError::InvalidArgument(_) => plain(Code::InvalidArgument),
         ViewError::Cancelled => cancelled(),
         ViewError::Store(error) => of_store(&error),
+    }
+}
+
+/// Why a content is not there; of one that was dropped, when and by which rule.
+fn lost(reason: Loss) -> serde_json::Value {
+    match reason {
+        Loss::Trimmed(trim) => {
+            json!({"reason": reason.word(), "trimmed": {"time": trim.time.rfc3339(), "rule": trim.rule.word()}})
+        }
+        Loss::Policy
+        | Loss::Size
+        | Loss::Mmap
+        | Loss::External
+        | Loss::Unstable
+        | Loss::Coalesced
+        | Loss::NoSpace
+        | Loss::Transient => json!({"reason": reason.word()}),
     }
 }
 
@@ -131,10 +148,8 @@ pub(super) fn of_matcher(error: &MatcherError) -> ToolError {
 fn of_store(error: &StoreError) -> ToolError {
     let message = error.to_string();
     match error {
-        StoreError::NoSpace { .. } => ToolError::new(Code::NoSpace, message),
-        StoreError::Unavailable(reason) => {
-            ToolError::new(Code::VersionPruned, message).with(json!({"reason": reason.word()}))
-        }
+        StoreError::NoSpace { .. } | StoreError::Quota { .. } => ToolError::new(Code::NoSpace, message),
+        StoreError::Unavailable(reason) => ToolError::new(Code::VersionPruned, message).with(lost(*reason)),
         StoreError::Io { source, .. } => match source.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::NOSPC | Errno::DQUOT) => ToolError::new(Code::NoSpace, message),
             Some(errno) => ToolError::new(Code::HostError, message).with(json!({"errno": errno_name(errno)})),
@@ -247,7 +262,7 @@ mod tests {
         check(ViewError::TooLarge { path: path(), size: 2, limit: 1 }, Code::TooLarge, false);
         check(ViewError::OperationIdReused("x".into()), Code::OperationIdReused, false);
         check(ViewError::VersionNotFound("x".into()), Code::VersionNotFound, false);
-        check(ViewError::VersionPruned { what: "x".into(), reason: Loss::Pruned }, Code::VersionPruned, false);
+        check(ViewError::VersionPruned { what: "x".into(), reason: Loss::Transient }, Code::VersionPruned, false);
         let conflict = Conflict { path: path(), code: ConflictCode::Content, detail: "x".into() };
         check(ViewError::RevertConflict(vec![conflict]), Code::RevertConflict, false);
         check(ViewError::ConfirmationNeeded { removes: 101, token: "x".into() }, Code::ApprovalRequired, false);
@@ -293,7 +308,7 @@ mod tests {
         check(StoreError::NoSpace { path: "/s".into() }.into(), Code::NoSpace, false);
         check(io(28).into(), Code::NoSpace, false);
         check(io(5).into(), Code::HostError, false);
-        check(StoreError::Unavailable(Loss::Pruned).into(), Code::VersionPruned, false);
+        check(StoreError::Unavailable(Loss::Transient).into(), Code::VersionPruned, false);
         check(StoreError::Corrupt(Hash::of(b"")).into(), Code::HostError, false);
         check(StoreError::Poisoned("x".into()).into(), Code::HostError, false);
         check(StoreError::Format { path: "/s".into(), reason: "x".into() }.into(), Code::Internal, false);

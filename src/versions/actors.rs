@@ -49,18 +49,32 @@ impl Actors {
         self.0.lock().actors.get(&number).cloned()
     }
 
-    /// Remembers what was looked up.
+    /// Remembers what was looked up: to be told, not to be given again.
     pub fn found(&self, number: u32, actor: &Actor) {
-        self.0.lock().remember(number, actor);
+        let mut known = self.0.lock();
+        known.make_room();
+        known.actors.insert(number, actor.clone());
+    }
+
+    /// Numbers that are old are not given any more. Returns the first that may still be.
+    pub fn retire(&self) -> u32 {
+        let mut known = self.0.lock();
+        let first = known.last.saturating_sub(u32::try_from(REMEMBERED).unwrap_or(u32::MAX));
+        known.numbers.retain(|_, number| *number >= first);
+        first
     }
 }
 
 impl Known {
-    fn remember(&mut self, number: u32, actor: &Actor) {
+    fn make_room(&mut self) {
         if self.actors.len() >= REMEMBERED {
             self.actors.clear();
             self.numbers.clear();
         }
+    }
+
+    fn remember(&mut self, number: u32, actor: &Actor) {
+        self.make_room();
         self.actors.insert(number, actor.clone());
         self.numbers.insert(actor.clone(), number);
     }

@@ -1,6 +1,9 @@
 //! Which contents are in the log, and where: eight bytes of each hash in memory, the rest is looked up.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    time::Instant,
+};
 
 use parking_lot::Mutex;
 
@@ -12,6 +15,8 @@ struct Known {
     by_start: HashMap<u64, Lsn>,
     /// Contents whose first eight bytes of hash are another's too.
     twins: HashMap<Hash, Lsn>,
+    /// When somebody was last told that a content is there: it may be about to be referred to.
+    told: HashMap<u64, Instant>,
 }
 
 /// The contents of a store. Its lock is taken last.
@@ -43,6 +48,7 @@ impl Blobs {
     /// A content was appended.
     pub fn insert(&self, hash: Hash, lsn: Lsn) {
         let mut known = self.0.lock();
+        known.told.insert(start_of(&hash), Instant::now());
         match known.by_start.entry(start_of(&hash)) {
             Entry::Vacant(free) => {
                 free.insert(lsn);
@@ -64,6 +70,58 @@ impl Blobs {
         }
         let Some(lsn) = first else { return Ok(None) };
         Ok((hash_at(log, lsn)? == Some(*hash)).then_some(lsn))
+    }
+
+    /// Somebody knows that a content is there, and will refer to it.
+    pub fn tell(&self, hash: &Hash) {
+        self.0.lock().told.insert(start_of(hash), Instant::now());
+    }
+
+    /// Forgets who was told before.
+    pub fn forget_told(&self, before: Instant) {
+        self.0.lock().told.retain(|_, told| *told >= before);
+    }
+
+    /// As `find`, by somebody who will refer to the content: it is not dropped for a while.
+    pub fn claim(&self, hash: &Hash, log: &Log) -> Result<Option<Lsn>, StoreError> {
+        // Told first: what is dropped after it is found was not told in time.
+        self.0.lock().told.insert(start_of(hash), Instant::now());
+        self.find(hash, log)
+    }
+
+    /// Takes contents out that nobody was told of since `since`; returns those that are out.
+    pub fn remove(&self, dead: &[(Lsn, u64)], since: Instant) -> Vec<(Lsn, u64)> {
+        let mut known = self.0.lock();
+        known.told.retain(|_, told| *told >= since);
+        let mut out = Vec::with_capacity(dead.len());
+        for (lsn, start) in dead {
+            if known.told.contains_key(start) {
+                continue;
+            }
+            let first = known.by_start.get(start) == Some(lsn);
+            let twin = known.twins.iter().find(|(hash, at)| *at == lsn && start_of(hash) == *start);
+            let twin = twin.map(|(hash, _)| *hash);
+            match (first, twin) {
+                (true, _) => {
+                    known.by_start.remove(start);
+                }
+                (false, Some(hash)) => {
+                    known.twins.remove(&hash);
+                }
+                // A second copy of it: only the first is found.
+                (false, None) => {}
+            }
+            out.push((*lsn, *start));
+        }
+        out
+    }
+
+    /// Puts back what was taken out and could not be dropped.
+    pub fn restore(&self, contents: &[(Lsn, u64)]) {
+        let mut known = self.0.lock();
+        for (lsn, start) in contents {
+            known.by_start.entry(*start).or_insert(*lsn);
+        }
     }
 
     /// How many.

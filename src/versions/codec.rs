@@ -3,7 +3,8 @@
 use minicbor::{Decode, Encode, bytes::ByteVec};
 
 use super::{
-    Change, ChangeKind, Checkpoint, Content, Loss, NodeKey, OpKind, OpenMark, Operation, Replay, State, StoreError,
+    Change, ChangeKind, Checkpoint, Content, Loss, NodeKey, OpKind, OpenMark, Operation, Replay, Rule, State,
+    StoreError, Trim,
 };
 use crate::types::{Actor, Channel, Hash, Kind, NodeId, OpId, SourceId, Timestamp, ViewPath};
 
@@ -42,10 +43,41 @@ codes!(change_code, change_of, ChangeKind, {
     ChangeKind::Create = 0, ChangeKind::Write = 1, ChangeKind::Meta = 2, ChangeKind::Remove = 3, ChangeKind::Rename = 4,
     ChangeKind::Exchange = 5, ChangeKind::Link = 6,
 });
-codes!(loss_code, loss_of, Loss, {
-    Loss::Policy = 0, Loss::Size = 1, Loss::Mmap = 2, Loss::External = 3, Loss::Unstable = 4, Loss::Coalesced = 5,
-    Loss::NoSpace = 6, Loss::Pruned = 7,
-});
+/// A loss and, if it was dropped, when and by which rule.
+type WireTrim = Option<(i64, u32, u8)>;
+
+fn loss_code(loss: Loss) -> (u8, WireTrim) {
+    let code = match loss {
+        Loss::Policy => 0,
+        Loss::Size => 1,
+        Loss::Mmap => 2,
+        Loss::External => 3,
+        Loss::Unstable => 4,
+        Loss::Coalesced => 5,
+        Loss::NoSpace => 6,
+        Loss::Trimmed(Trim { time, rule }) => return (7, Some((time.secs, time.nanos, rule.code()))),
+        Loss::Transient => 8,
+    };
+    (code, None)
+}
+
+fn loss_of(code: u8, trim: WireTrim) -> Result<Loss> {
+    Ok(match code {
+        0 => Loss::Policy,
+        1 => Loss::Size,
+        2 => Loss::Mmap,
+        3 => Loss::External,
+        4 => Loss::Unstable,
+        5 => Loss::Coalesced,
+        6 => Loss::NoSpace,
+        7 => {
+            let (secs, nanos, rule) = trim.unwrap_or_default();
+            Loss::Trimmed(Trim { time: Timestamp { secs, nanos }, rule: Rule::of(rule)? })
+        }
+        8 => Loss::Transient,
+        other => return Err(unknown("Loss", other)),
+    })
+}
 
 /// A change's kind as the index keeps it.
 pub(super) fn change_kind_code(kind: ChangeKind) -> u8 {
@@ -92,6 +124,8 @@ struct WireContent {
     bytes: Option<ByteVec>,
     #[n(2)]
     loss: Option<u8>,
+    #[n(3)]
+    trim: WireTrim,
 }
 
 #[derive(Encode, Decode)]
@@ -146,6 +180,8 @@ struct WireChange {
     coalesced: bool,
     #[n(10)]
     unversioned: Option<u8>,
+    #[n(11)]
+    trim: WireTrim,
 }
 
 #[derive(Encode, Decode)]
@@ -297,15 +333,18 @@ impl WireActor {
 
 impl WireContent {
     fn of(content: &Content) -> Self {
-        let (at, data, loss) = match content {
-            Content::None => (0, None, None),
-            Content::Target(target) => (1, Some(bytes(target.clone())), None),
-            Content::Blob(hash) => (2, Some(bytes(hash.0)), None),
-            Content::Aside(name) => (3, Some(bytes(name.as_bytes())), None),
-            Content::Live(hash) => (4, hash.map(|hash| bytes(hash.0)), None),
-            Content::Lost(loss) => (5, None, Some(loss_code(*loss))),
+        let (at, data) = match content {
+            Content::None => (0, None),
+            Content::Target(target) => (1, Some(bytes(target.clone()))),
+            Content::Blob(hash) => (2, Some(bytes(hash.0))),
+            Content::Aside(name) => (3, Some(bytes(name.as_bytes()))),
+            Content::Live(hash) => (4, hash.map(|hash| bytes(hash.0))),
+            Content::Lost(loss) => {
+                let (code, trim) = loss_code(*loss);
+                return WireContent { at: 5, bytes: None, loss: Some(code), trim };
+            }
         };
-        WireContent { at, bytes: data, loss }
+        WireContent { at, bytes: data, loss: None, trim: None }
     }
 
     fn content(self) -> Result<Content> {
@@ -316,7 +355,7 @@ impl WireContent {
             (2, Some(hash), _) => Content::Blob(hash_of(hash)?),
             (3, Some(name), _) => Content::Aside(text(name)?),
             (4, hash, _) => Content::Live(hash.map(hash_of).transpose()?),
-            (5, _, Some(loss)) => Content::Lost(loss_of(loss)?),
+            (5, _, Some(loss)) => Content::Lost(loss_of(loss, self.trim)?),
             (at, _, _) => return Err(unknown("content", at)),
         })
     }
@@ -371,7 +410,8 @@ impl WireChange {
             after: change.after.as_ref().map(WireState::of),
             staged: change.staged.clone(),
             coalesced: change.coalesced,
-            unversioned: change.unversioned.map(loss_code),
+            unversioned: change.unversioned.map(|loss| loss_code(loss).0),
+            trim: change.unversioned.and_then(|loss| loss_code(loss).1),
         }
     }
 
@@ -387,7 +427,7 @@ impl WireChange {
             after: self.after.map(WireState::state).transpose()?,
             staged: self.staged,
             coalesced: self.coalesced,
-            unversioned: self.unversioned.map(loss_of).transpose()?,
+            unversioned: self.unversioned.map(|code| loss_of(code, self.trim)).transpose()?,
         })
     }
 }

@@ -84,6 +84,17 @@ pub const POINTS: &[&str] = &[
     "index-applying",
     "index-applied",
     "index-checkpoint",
+    // History is dropped, and its space is given back.
+    "trim-appended",
+    "trim-flushed",
+    "trimmed-unlinked",
+    "forgetting-appended",
+    "segment-buried",
+    "segment-burial-flushed",
+    "segment-packed",
+    "segment-replaced",
+    "segments-joined",
+    "segment-unlinked",
     // The end.
     "closing",
     "closed",

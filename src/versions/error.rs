@@ -35,7 +35,7 @@ pub enum StoreError {
     )]
     Poisoned(String),
     /// The content is not there.
-    #[error("that content is not in the store ({})", .0.word())]
+    #[error("that content is not in the store ({0})")]
     Unavailable(Loss),
     /// A content does not have the hash it should.
     #[error("content {0} is damaged in the store")]
@@ -45,6 +45,17 @@ pub enum StoreError {
     NoSpace {
         /// The store.
         path: PathBuf,
+    },
+    /// The quota is used up, and changes that need something kept are refused.
+    #[error(
+        "history in {} takes all of its {quota} bytes; raise `retain.bytes`, or let the oldest go with on_full = \"drop_oldest\"",
+        path.display()
+    )]
+    Quota {
+        /// The store.
+        path: PathBuf,
+        /// Its quota.
+        quota: u64,
     },
     /// A system call failed.
     #[error("{what}: {source}")]
@@ -65,6 +76,7 @@ impl StoreError {
     pub fn errno(&self) -> rustix::io::Errno {
         match self {
             StoreError::NoSpace { .. } => rustix::io::Errno::NOSPC,
+            StoreError::Quota { .. } => rustix::io::Errno::DQUOT,
             StoreError::Poisoned(_) | StoreError::Damaged(_) => rustix::io::Errno::ROFS,
             StoreError::Io { source, .. } => {
                 source.raw_os_error().map_or(rustix::io::Errno::IO, rustix::io::Errno::from_raw_os_error)

@@ -8,6 +8,8 @@ pub(super) const SEGMENT_HEADER: u64 = 32;
 pub(super) const RECORD_HEADER: usize = 36;
 /// Larger is no record of ours.
 pub(super) const PAYLOAD_MAX: usize = 96 << 20;
+/// Set in a content's flags: the bytes were given back to the disk, and only the header is left.
+pub(super) const PUNCHED: u8 = 0x80;
 /// Records begin at multiples of this.
 pub(super) const ALIGN: usize = 8;
 
@@ -29,7 +31,8 @@ pub(super) enum RecordType {
     Actor,
     Source,
     Checkpoint,
-    /// Of a later version (12 to 15 are kept for undo extents, trims, pins and deltas): skipped.
+    Trim,
+    /// Of a later version (12, 14 and 15 are kept for undo extents, pins and deltas): skipped.
     Unknown(u8),
 }
 
@@ -47,6 +50,7 @@ impl RecordType {
             RecordType::Actor => 9,
             RecordType::Source => 10,
             RecordType::Checkpoint => 11,
+            RecordType::Trim => 13,
             RecordType::Unknown(code) => code,
         }
     }
@@ -64,6 +68,7 @@ impl RecordType {
             9 => RecordType::Actor,
             10 => RecordType::Source,
             11 => RecordType::Checkpoint,
+            13 => RecordType::Trim,
             other => RecordType::Unknown(other),
         }
     }
@@ -76,6 +81,8 @@ pub(super) struct SegmentHead {
     pub salt: u32,
     /// The log position of its first record.
     pub base: u64,
+    /// Where in the file the table of a packed segment is; 0 in a segment whose records follow one another without gaps.
+    pub table: u32,
 }
 
 /// What a segment's first bytes are.
@@ -94,21 +101,21 @@ impl SegmentHead {
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
         bytes.extend_from_slice(&self.salt.to_le_bytes());
         bytes.extend_from_slice(&self.base.to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&self.table.to_le_bytes());
         bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
         bytes
     }
 
     pub fn decode(bytes: &[u8]) -> SegmentStart {
-        let parts = (word(bytes, 8), word(bytes, 12), long(bytes, 16), word(bytes, 28));
-        let (Some(format), Some(salt), Some(base), Some(crc)) = parts else { return SegmentStart::Bad };
+        let parts = (word(bytes, 8), word(bytes, 12), long(bytes, 16), word(bytes, 24), word(bytes, 28));
+        let (Some(format), Some(salt), Some(base), Some(table), Some(crc)) = parts else { return SegmentStart::Bad };
         if &bytes[..8] != SEGMENT_MAGIC || crc32c::crc32c(&bytes[..28]) != crc {
             return SegmentStart::Bad;
         }
         if format != FORMAT {
             return SegmentStart::OtherFormat(format);
         }
-        SegmentStart::Good(SegmentHead { salt, base })
+        SegmentStart::Good(SegmentHead { salt, base, table })
     }
 }
 
@@ -175,11 +182,11 @@ pub(super) fn payload(bytes: &[u8], length: usize) -> Option<(&[u8], u32)> {
     (crc32c::crc32c(payload) == crc).then_some((payload, crc))
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
+pub(super) fn long(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
@@ -204,7 +211,7 @@ mod tests {
             bytes[at] ^= 0x10;
             assert_eq!(read(&bytes, 7, 64), None, "byte {at}");
         }
-        let start = SegmentHead { salt: 5, base: 640 };
+        let start = SegmentHead { salt: 5, base: 640, table: 0 };
         assert_eq!(SegmentHead::decode(&start.encode()), SegmentStart::Good(start));
         for at in 0..32 {
             let mut bytes = start.encode();

@@ -2,11 +2,14 @@
 
 mod ask;
 mod fold;
+mod mark;
+pub(super) mod trim;
 
 use std::path::{Path, PathBuf};
 
 pub(super) use ask::Reader;
 pub(super) use fold::check;
+pub(super) use mark::{Kept, Marker, Ref, Turn};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{
@@ -20,9 +23,11 @@ use crate::crash_point;
 type Result<T> = std::result::Result<T, StoreError>;
 
 /// Of what the tables mean: another number, and the index is built anew.
-const SCHEMA_VERSION: i64 = 2;
+const SCHEMA_VERSION: i64 = 3;
 /// A larger index is not checked page by page at each start; damage in it is found when it is met.
 const CHECKED_MAX: u64 = 64 << 20;
+/// Unused pages beyond so many are given back, so many at a time.
+const FREE_PAGES: i64 = if cfg!(test) { 16 } else { 1024 };
 /// The write-ahead log is copied back when it is larger.
 fn wal_max() -> u64 {
     super::crash::size(4 << 20, 64 << 10)
@@ -39,16 +44,26 @@ CREATE INDEX touch_op ON touch(op);
 CREATE INDEX touch_path ON touch(source, path, op, kind);
 CREATE INDEX touch_node ON touch(node, op);
 CREATE TABLE key(key BLOB PRIMARY KEY, node INT NOT NULL) WITHOUT ROWID;
+CREATE INDEX key_node ON key(node);
 CREATE TABLE node(node INTEGER PRIMARY KEY, last INT, live BLOB);
 CREATE TABLE settled(op INT NOT NULL, node INT NOT NULL, content BLOB NOT NULL, PRIMARY KEY(op, node)) WITHOUT ROWID;
-CREATE TABLE blob(lsn INTEGER PRIMARY KEY, start INT NOT NULL);
+CREATE TABLE blob(lsn INTEGER PRIMARY KEY, start INT NOT NULL, size INT NOT NULL, base INT);
+CREATE TABLE held(id INTEGER PRIMARY KEY, op INT NOT NULL, node INT NOT NULL, side INT NOT NULL, start INT, name TEXT);
+CREATE INDEX held_op ON held(op);
+CREATE INDEX held_node ON held(node, op);
+CREATE TABLE trimmed(start INTEGER PRIMARY KEY, lsn INT NOT NULL);
+CREATE TABLE trimmed_aside(name TEXT PRIMARY KEY, lsn INT NOT NULL) WITHOUT ROWID;
+CREATE TABLE trim(lsn INTEGER PRIMARY KEY, secs INT NOT NULL, nanos INT NOT NULL, rule INT NOT NULL, upto INT NOT NULL,
+                  horizon INT NOT NULL);
 CREATE TABLE aside(name TEXT PRIMARY KEY, hash BLOB) WITHOUT ROWID;
-CREATE TABLE open(op INTEGER PRIMARY KEY, lsn INT NOT NULL);
+CREATE TABLE open(op INTEGER PRIMARY KEY, lsn INT NOT NULL, actor INT NOT NULL);
 CREATE TABLE answer(view TEXT NOT NULL, id TEXT NOT NULL, lsn INT NOT NULL, answered INT NOT NULL,
                     PRIMARY KEY(view, id)) WITHOUT ROWID;
+CREATE INDEX answer_lsn ON answer(lsn);
 CREATE TABLE source(id INTEGER PRIMARY KEY, key BLOB NOT NULL, path BLOB NOT NULL);
-CREATE TABLE checkpoint(name TEXT PRIMARY KEY, op INT NOT NULL, lsn INT NOT NULL) WITHOUT ROWID;
-INSERT INTO meta VALUES('applied', 0), ('last', 0), ('crc', 0), ('salt', 0), ('durable', 0), ('max_op', 0), ('max_node', 0);
+CREATE TABLE checkpoint(name TEXT PRIMARY KEY, op INT NOT NULL, lsn INT NOT NULL, actor INT NOT NULL) WITHOUT ROWID;
+INSERT INTO meta VALUES('applied', 0), ('last', 0), ('crc', 0), ('salt', 0), ('durable', 0), ('max_op', 0), ('max_node', 0),
+    ('horizon', 0);
 ";
 
 /// The writing side of an index.
@@ -85,6 +100,8 @@ impl Index {
         }
         crash_point!("index-emptied");
         let mut db = connect(path)?;
+        // Before the first table: what is deleted can be given back to the disk later.
+        db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         let made = db.transaction()?;
         made.execute_batch(SCHEMA)?;
         made.execute("INSERT INTO meta VALUES('store', ?1), ('schema', ?2)", params![store, SCHEMA_VERSION])?;
@@ -124,7 +141,11 @@ impl Index {
             return Ok(true);
         }
         let mut at = self.number("durable")?.cast_unsigned();
-        while at < self.applied {
+        loop {
+            at = log.seek(at)?;
+            if at >= self.applied {
+                break;
+            }
             let Some(record) = log.at(at, Part::Whole)? else { return Ok(false) };
             at = record.end;
         }
@@ -172,6 +193,10 @@ impl Index {
         if std::fs::metadata(wal).is_ok_and(|meta| meta.len() > wal_max()) {
             crash_point!("index-checkpoint");
             self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+            let free: i64 = self.db.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
+            if free > FREE_PAGES {
+                self.db.execute_batch(&format!("PRAGMA incremental_vacuum({FREE_PAGES})"))?;
+            }
         }
         Ok(())
     }

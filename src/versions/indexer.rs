@@ -226,7 +226,11 @@ impl Indexer {
         let mut records: Vec<Record> = Vec::new();
         let mut at = from;
         let mut last_blob = None;
-        while at < until && records.len() < BATCH {
+        while records.len() < BATCH {
+            at = self.log.seek(at)?;
+            if at >= until {
+                break;
+            }
             let record = self.log.at(at, Part::NoContents)?;
             let record = record.ok_or_else(|| StoreError::Damaged(format!("no record at position {at}")))?;
             at = record.end;
@@ -244,7 +248,7 @@ impl Indexer {
 impl Failure {
     fn of(error: StoreError) -> Failure {
         match error {
-            StoreError::NoSpace { .. } => Failure::NoSpace,
+            StoreError::NoSpace { .. } | StoreError::Quota { .. } => Failure::NoSpace,
             StoreError::Index(rusqlite::Error::SqliteFailure(error, text)) => {
                 if error.code == rusqlite::ErrorCode::DiskFull { Failure::NoSpace } else { Failure::Index(error, text) }
             }

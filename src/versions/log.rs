@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -18,7 +18,7 @@ use super::{
     StoreError,
     error::failed,
     flush::Flusher,
-    frame::{self, PAYLOAD_MAX, RECORD_HEADER, RecordType},
+    frame::{self, PAYLOAD_MAX, RECORD_HEADER, RecordType, SEGMENT_HEADER},
     segment::{OpenFiles, Part, Record, Segment, segment_max},
 };
 use crate::{crash_point, types::Lsn};
@@ -40,6 +40,8 @@ pub(super) struct Log {
     segments: RwLock<BTreeMap<u64, Segment>>,
     files: OpenFiles,
     tail: Mutex<Option<Tail>>,
+    /// A segment is closed when it would pass this size.
+    segment_max: AtomicU64,
     /// The end of what was appended.
     end: AtomicU64,
     pub flusher: Arc<Flusher>,
@@ -53,6 +55,7 @@ impl Log {
             segments: RwLock::new(segments.into_iter().map(|segment| (segment.base, segment)).collect()),
             files: OpenFiles::default(),
             tail: Mutex::new(None),
+            segment_max: AtomicU64::new(segment_max()),
             end: AtomicU64::new(0),
             flusher,
         }
@@ -60,12 +63,22 @@ impl Log {
 
     /// Begins a new segment at `end`, for appending. All before it is on disk.
     pub fn start(&self, end: u64, number: u64) -> Result<()> {
-        let (segment, file) = Segment::create(&self.dir, number, end)?;
+        let (segment, file) = Segment::create(&self.dir, number, end, self.segment_max())?;
         // A segment with the same base has no records.
         self.segments.write().insert(end, segment.clone());
         *self.tail.lock() = Some(Tail { segment, file, end });
         self.set_end(end);
         Ok(())
+    }
+
+    /// From the next one on, segments are closed when they would pass this size.
+    pub fn limit_segments(&self, size: u64) {
+        self.segment_max.store(size.min(segment_max()), Ordering::Relaxed);
+    }
+
+    /// How large segments become.
+    pub fn segment_max(&self) -> u64 {
+        self.segment_max.load(Ordering::Relaxed)
     }
 
     /// Says where the log ends, if nothing is appended to it.
@@ -91,7 +104,7 @@ impl Log {
             return Err(failed(&self.dir, io::Error::from_raw_os_error(libc::EFBIG)));
         }
         let used = open.segment.offset(open.end);
-        if used + frame::framed(payload.len()) > segment_max() && open.end > open.segment.base {
+        if used + frame::framed(payload.len()) > self.segment_max() && open.end > open.segment.base {
             self.roll(open)?;
         }
         let lsn = Lsn(open.end);
@@ -135,7 +148,7 @@ impl Log {
     fn roll(&self, open: &mut Tail) -> Result<()> {
         self.flusher.flush(&open.file, open.end)?;
         crash_point!("roll-flushed");
-        let (segment, file) = Segment::create(&self.dir, open.segment.number + 1, open.end)?;
+        let (segment, file) = Segment::create(&self.dir, open.segment.number + 1, open.end, self.segment_max())?;
         crash_point!("roll-created");
         // The space behind its last record is given back. It is only space: a failure costs nothing else.
         let _ = open.file.set_len(open.segment.offset(open.end));
@@ -160,10 +173,68 @@ impl Log {
 
     /// The record at a position, if there is one.
     pub fn at(&self, position: u64, part: Part) -> Result<Option<Record>> {
-        let segment = self.segments.read().range(..=position).next_back().map(|(_, segment)| segment.clone());
-        let Some(segment) = segment else { return Ok(None) };
-        let file = self.files.of(&segment)?;
-        segment.read(&file, position, part).map_err(|e| failed(&segment.path, e))
+        let mut tried = None;
+        // A segment may be packed, or go, between the look for it and the look into it; then it is looked for once more.
+        while let Some(segment) = self.segment_of(position) {
+            if tried.as_ref() == Some(&segment) {
+                break;
+            }
+            let found = match self.files.of(&segment) {
+                Ok(opened) => segment.read(&opened, position, part).map_err(|e| failed(&segment.path, e)),
+                Err(error) => Err(error),
+            };
+            match found {
+                Ok(None) => {}
+                Err(error) if self.segment_of(position).as_ref() == Some(&segment) => return Err(error),
+                Err(_) => {}
+                Ok(found) => return Ok(found),
+            }
+            tried = Some(segment);
+        }
+        Ok(None)
+    }
+
+    fn segment_of(&self, position: u64) -> Option<Segment> {
+        self.segments.read().range(..=position).next_back().map(|(_, segment)| segment.clone())
+    }
+
+    /// The position of the first record at or behind `position`: what was packed away is passed over.
+    pub fn seek(&self, mut position: u64) -> Result<u64> {
+        loop {
+            let Some(segment) = self.segment_of(position) else { return Ok(position) };
+            let found = self.files.of(&segment).map(|opened| segment.seek(&opened, position));
+            if self.segment_of(position).as_ref() != Some(&segment) {
+                continue;
+            }
+            let found = found?;
+            if segment.packed.is_none() || segment.packed.is_some_and(|(_, end)| found < end) || found == position {
+                return Ok(found);
+            }
+            position = found;
+        }
+    }
+
+    /// The segments that nothing is appended to any more, in order, each with the position behind it.
+    pub fn closed(&self) -> Vec<(Segment, u64)> {
+        let segments = self.segments.read();
+        let bases: Vec<u64> = segments.keys().copied().collect();
+        segments.values().zip(bases.into_iter().skip(1)).map(|(segment, end)| (segment.clone(), end)).collect()
+    }
+
+    /// One segment stands for several that followed one another.
+    pub fn replace(&self, old: &[Segment], new: Segment) {
+        let mut segments = self.segments.write();
+        for segment in old {
+            segments.remove(&segment.base);
+        }
+        segments.insert(new.base, new);
+        drop(segments);
+        self.files.forget();
+    }
+
+    /// The directory of the segments.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The position behind the last record.
@@ -176,9 +247,12 @@ impl Log {
         self.tail.lock().as_ref().map(|tail| (Arc::clone(&tail.file), tail.end))
     }
 
-    /// Bytes of all segments' records.
+    /// Bytes that the segments take on the disk. Of the last one only what is written counts: the rest is given back.
     pub fn size(&self) -> u64 {
         let segments = self.segments.read();
-        self.end() - segments.keys().next().copied().unwrap_or(0).min(self.end())
+        let last = segments.keys().next_back().copied().unwrap_or(0);
+        let closed = segments.values().filter(|segment| segment.base != last);
+        let size = |segment: &Segment| std::fs::metadata(&segment.path).map_or(0, |meta| meta.blocks() * 512);
+        closed.map(size).sum::<u64>() + SEGMENT_HEADER + (self.end() - last.min(self.end()))
     }
 }

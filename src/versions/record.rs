@@ -1,5 +1,6 @@
 //! What the log says: operations, the changes in them, and the state of a path before and after.
 
+use super::Trim;
 use crate::types::{Actor, Attr, Hash, Kind, NodeId, OpId, SourceId, Timestamp, ViewPath};
 
 /// An inode's identity as the log keeps it: stable over restarts (file system id and file handle).
@@ -48,8 +49,10 @@ pub enum Loss {
     Coalesced,
     /// The store was full.
     NoSpace,
-    /// Dropped by retention.
-    Pruned,
+    /// Made and removed by one process: it was never to stay.
+    Transient,
+    /// Dropped by retention, quota or a person.
+    Trimmed(Trim),
 }
 
 /// Where a state's content is.
@@ -265,7 +268,8 @@ impl Loss {
             Loss::Unstable => "unstable",
             Loss::Coalesced => "coalesced",
             Loss::NoSpace => "no_space",
-            Loss::Pruned => "pruned",
+            Loss::Transient => "transient",
+            Loss::Trimmed(_) => "trimmed",
         }
     }
 }

@@ -103,6 +103,11 @@ pub(super) fn orphans(store: &Path, index: &super::index::Reader) -> Result<Vec<
     for entry in std::fs::read_dir(&dir).map_err(|e| failed(&dir, e))? {
         let name = entry.map_err(|e| failed(&dir, e))?.file_name();
         let known = match name.to_str() {
+            Some(name) if index.is_trimmed_aside(name)? => {
+                // It was dropped, and a crash came before it was removed.
+                std::fs::remove_file(dir.join(name)).map_err(|e| failed(&dir, e))?;
+                true
+            }
             Some(name) => index.knows_aside(name)?,
             None => false,
         };

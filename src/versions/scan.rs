@@ -13,6 +13,7 @@ use super::{
     frame::{ALIGN, RECORD_HEADER, RecordHead, SEGMENT_HEADER, SegmentHead, SegmentStart},
     log::Log,
     segment::{Part, Record, Segment, read_up_to},
+    table::Table,
 };
 
 type Result<T> = std::result::Result<T, StoreError>;
@@ -26,6 +27,8 @@ pub(super) struct Found {
     pub segments: Vec<Segment>,
     /// Files that were begun and never held a record.
     pub unborn: Vec<PathBuf>,
+    /// Files whose records stand in a packed segment before them, and half-made packed segments.
+    pub covered: Vec<PathBuf>,
     /// What cannot come from a crash.
     pub damage: Option<String>,
     /// The number for the next segment.
@@ -48,15 +51,21 @@ pub(super) struct Scanned {
 /// Lists the segments in a directory and checks that they follow one another. Their records are not looked at.
 pub(super) fn find(store: &Path, dir: &Path) -> Result<Found> {
     let mut files = Vec::new();
+    let mut half = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(|e| failed(dir, e))? {
         let path = entry.map_err(|e| failed(dir, e))?.path();
+        if path.extension().is_some_and(|e| e == "new") {
+            half.push(path);
+            continue;
+        }
         let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u64>().ok());
         if let Some(number) = number.filter(|_| path.extension().is_some_and(|e| e == "seg")) {
             files.push((number, path));
         }
     }
     files.sort();
-    let mut found = Found { next_number: files.last().map_or(1, |(number, _)| number + 1), ..Found::default() };
+    let next_number = files.last().map_or(1, |(number, _)| number + 1);
+    let mut found = Found { next_number, covered: half, ..Found::default() };
     let last = files.last().map(|(number, _)| *number);
     let mut expected: Option<(u64, u64)> = None;
     for (number, path) in files {
@@ -80,6 +89,23 @@ pub(super) fn find(store: &Path, dir: &Path) -> Result<Found> {
             }
         };
         let size = file.metadata().map_err(|e| failed(&path, e))?.len();
+        let mut packed = None;
+        if head.table != 0 {
+            match Table::read(&file, u64::from(head.table)).map_err(|e| failed(&path, e))? {
+                Some(table) => packed = Some((head.table, table.end)),
+                None => {
+                    found.note_damage(format!("segment {number} has a broken table"));
+                    continue;
+                }
+            }
+        }
+        let reach = packed.map_or(head.base + size.saturating_sub(SEGMENT_HEADER), |(_, end)| end);
+        // It was packed together with the one before it, and a crash came before it was removed.
+        let before = found.segments.last().and_then(|segment| segment.packed);
+        if before.is_some_and(|(_, end)| head.base < end && (reach <= end || Some(number) != last)) {
+            found.covered.push(path);
+            continue;
+        }
         // A segment reaches at least to where the next one begins.
         match expected {
             None if head.base != 0 => found.note_damage(format!("the log's start is missing, before segment {number}")),
@@ -91,10 +117,10 @@ pub(super) fn find(store: &Path, dir: &Path) -> Result<Found> {
             }
             None | Some(_) => {}
         }
-        let segment = Segment { number, base: head.base, salt: head.salt, path };
+        let segment = Segment { number, base: head.base, salt: head.salt, path, packed };
         if let Some(same) = found.segments.iter().position(|other| other.base == head.base) {
             let other = found.segments[same].clone();
-            let opened = File::open(&other.path).map_err(|e| failed(&other.path, e))?;
+            let opened = other.open()?;
             if other.read(&opened, other.base, Part::Whole).map_err(|e| failed(&other.path, e))?.is_some() {
                 found.note_damage(format!("segments {} and {number} begin at the same position", other.number));
                 continue;
@@ -102,7 +128,7 @@ pub(super) fn find(store: &Path, dir: &Path) -> Result<Found> {
             found.unborn.push(other.path);
             found.segments.remove(same);
         }
-        expected = Some((head.base, head.base + size.saturating_sub(SEGMENT_HEADER)));
+        expected = Some((head.base, reach));
         found.segments.push(segment);
     }
     Ok(found)
@@ -129,7 +155,10 @@ impl Found {
         for path in &self.unborn {
             discard(path, quarantine)?;
         }
-        let Some(last) = self.segments.last() else { return Ok(()) };
+        for path in &self.covered {
+            std::fs::remove_file(path).map_err(|e| failed(path, e))?;
+        }
+        let Some(last) = self.segments.last().filter(|last| last.packed.is_none()) else { return Ok(()) };
         if last.base == scanned.end {
             return discard(&last.path, quarantine);
         }
@@ -172,9 +201,18 @@ pub(super) fn scan(
             let damage = format!("nothing holds positions {end} to {}", segment.base);
             return Ok(Scanned { end, damage: Some(damage), ..Scanned::default() });
         }
-        let file = File::open(&segment.path).map_err(|e| failed(&segment.path, e))?;
+        let opened = match segment.open() {
+            Err(StoreError::Damaged(what)) => return Ok(Scanned { end, damage: Some(what), ..Scanned::default() }),
+            opened => opened?,
+        };
         while next.is_none_or(|next| end < next) {
-            let Some(record) = segment.read(&file, end, Part::Whole).map_err(|e| failed(&segment.path, e))? else {
+            let at = segment.seek(&opened, end);
+            if segment.packed.is_some_and(|(_, behind)| at >= behind) {
+                end = at;
+                break;
+            }
+            let Some(record) = segment.read(&opened, at, Part::Whole).map_err(|e| failed(&segment.path, e))? else {
+                end = at;
                 break;
             };
             let behind = record.end;
@@ -195,7 +233,11 @@ pub(super) fn scan(
             Some(_) => {}
             None => {
                 log.set_end(end);
-                return judge_tail(segment, &file, end).map_err(|e| failed(&segment.path, e));
+                let Some((_, behind)) = segment.packed else {
+                    return judge_tail(segment, &opened.file, end).map_err(|e| failed(&segment.path, e));
+                };
+                let damage = format!("segment {} is damaged at position {end} (it reaches {behind})", segment.number);
+                return Ok(Scanned { end, damage: (end != behind).then_some(damage), ..Scanned::default() });
             }
         }
     }

@@ -24,6 +24,7 @@ use super::{
     error::failed,
     flush::Flusher,
     frame::RecordType,
+    gc::Keeping,
     heads::{Head, Heads},
     indexer::Indexer,
     log::Log,
@@ -84,18 +85,18 @@ pub struct StoreStats {
 /// Locks, outermost first: `sources`, the actors', the log's tail, then those of heads, contents, flusher and indexer,
 /// each alone.
 pub struct Store {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// Held for the life of the process that writes.
     lock: File,
-    aside: OwnedFd,
+    pub(super) aside: OwnedFd,
     tmp: OwnedFd,
     reserve: Reserve,
-    log: Arc<Log>,
+    pub(super) log: Arc<Log>,
     flusher: Arc<Flusher>,
-    indexer: Arc<Indexer>,
+    pub(super) indexer: Arc<Indexer>,
     heads: Arc<Heads>,
-    actors: Actors,
-    blobs: Blobs,
+    pub(super) actors: Actors,
+    pub(super) blobs: Blobs,
     sources: Mutex<HashMap<NodeKey, SourceId>>,
     durability: Durability,
     ops: AtomicU64,
@@ -105,6 +106,7 @@ pub struct Store {
     /// In names of files: no two lives of a store give the same ones.
     life: u32,
     recovered: Recovered,
+    pub(super) keeping: Keeping,
 }
 
 impl Store {
@@ -140,6 +142,7 @@ impl Store {
             // A number that only a file's name tells is given all the same.
             last_node = recovered.orphans.iter().filter_map(node_of).fold(last_node, u64::max);
         }
+        let keeping = Keeping::new(reader.has_trims()?);
         let unfinished = if damaged { Default::default() } else { reader.unfinished()? };
         drop(reader);
         flusher.start(&log, log.end()).map_err(|e| failed(path, e))?;
@@ -163,6 +166,7 @@ impl Store {
             names: AtomicU64::new(0),
             life: u32::from_le_bytes(super::lock::random(path)?),
             recovered: Recovered::default(),
+            keeping,
         };
         let (open, intents) = unfinished;
         for lsn in open {
@@ -227,7 +231,10 @@ impl Store {
             },
         };
         let last = match self.heads.state(node) {
-            Some(Head::Known(_, state)) => return Ok(Some((node, state))),
+            Some(Head::Known(_, mut state)) => {
+                state.as_mut().map(|state| self.freshen(state)).transpose()?;
+                return Ok(Some((node, state)));
+            }
             Some(Head::Ask) => self.indexer.ask(|index| index.last_touching(node))?,
             None => self.indexer.ask_now(|index| index.last_touching(node))?,
         };
@@ -280,8 +287,9 @@ impl Store {
         if record.kind == RecordType::Answer {
             return codec::answer_of(&record.payload).map(|(_, _, replay)| Some(replay));
         }
-        // It was recorded, and no answer was kept: the daemon ended in between.
-        let operation = self.decode(&record)?;
+        // It was recorded, and no answer was kept: the daemon ended in between. Who it was does not matter, and may be
+        // forgotten.
+        let operation = codec::operation_of(&record.payload, |_| Ok(Actor::of(crate::types::Channel::Tool)))?;
         Ok(operation.request.map(|request| Replay { op: Some(operation.op), request, response: None }))
     }
 
@@ -344,15 +352,7 @@ impl Store {
     /// `Index`, `Io`.
     pub fn stats(&self) -> Result<StoreStats> {
         let (operations, versions) = self.indexer.ask(super::index::Reader::counts)?;
-        let mut aside_bytes = 0;
-        for entry in std::fs::read_dir(self.path.join("aside")).map_err(|e| failed(&self.path, e))? {
-            match entry.and_then(|entry| entry.metadata()) {
-                Ok(meta) => aside_bytes += meta.len(),
-                // It left while we looked.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(failed(&self.path, error)),
-            }
-        }
+        let aside_bytes = self.aside_sizes()?.values().sum();
         let contents = self.blobs.len() as u64;
         Ok(StoreStats { operations, versions, contents, log_bytes: self.log.size(), aside_bytes })
     }
@@ -388,6 +388,7 @@ impl Store {
                 }
             }
         }
+        self.tell_dropped(&mut operation)?;
         Ok(Some(operation))
     }
 

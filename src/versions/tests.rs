@@ -3,6 +3,7 @@
 mod crashes;
 mod damage;
 mod disk;
+mod dropping;
 mod flushing;
 mod ground;
 mod model;

@@ -42,7 +42,11 @@ impl View {
         destroys: bool,
     ) -> Result<State> {
         self.load(node, state)?;
-        let known = state.known().filter(|known| known.is_current(attr)).cloned();
+        let mut known = state.known().filter(|known| known.is_current(attr)).cloned();
+        if let Some(known) = &mut known {
+            // What was dropped since it was stored is in the file alone.
+            self.core.store.freshen(known)?;
+        }
         let outside = known.is_none() && state.known().is_some();
         let mut before = match known {
             // A directory's times and size change with what is in it; that is not a change of it.

@@ -70,7 +70,7 @@ pub enum ViewError {
     #[error("{0}: policy requires expected_hash for changes of existing files; read it first")]
     HashRequired(ViewPath),
     /// Its content cannot be kept, so it may not be destroyed.
-    #[error("{path}: its content could not be kept ({}), so it is not changed", reason.word())]
+    #[error("{path}: its content could not be kept ({reason}), so it is not changed")]
     Unversionable {
         /// Which file.
         path: ViewPath,
@@ -102,7 +102,7 @@ pub enum ViewError {
     #[error("no such version: {0}")]
     VersionNotFound(String),
     /// It was recorded, and its content is gone.
-    #[error("{what}: the content of that version is not available ({})", reason.word())]
+    #[error("{what}: the content of that version is not available ({reason})")]
     VersionPruned {
         /// Which.
         what: String,

@@ -66,7 +66,11 @@ impl View {
         let deadline = Instant::now() + WRITER_WAIT;
         let mut races = 0;
         loop {
-            match attempt() {
+            // From the plan to the record nothing that the plan found in the store may be dropped.
+            let hold = self.core.store.hold();
+            let attempted = attempt();
+            drop(hold);
+            match attempted {
                 Ok((done, told)) => {
                     self.tell(&told);
                     crash_point!("told");

@@ -147,8 +147,8 @@ impl View {
         let mut before = self.before(place, node, state, &attr, false)?;
         let id = self.number(node, state)?;
         let hash = Hash::of(&bytes);
-        if !place.unversioned && before.hash() != Some(hash) {
-            // Not synced by itself: the record that commits the change is, and it stands behind this one.
+        if !place.unversioned {
+            // One that is stored already is not stored twice. Not synced by itself: the record that commits the change is, and it stands behind this one.
             self.core.store.put_blob(&bytes)?;
         }
         if !place.unversioned {

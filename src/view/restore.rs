@@ -342,11 +342,7 @@ impl<'a> Restore<'a> {
             && !matches!(state.content, Content::Live(_))
             && let Some(reason) = unavailable(&state)
         {
-            self.unmet(
-                path,
-                ConflictCode::Unavailable,
-                &format!("its old content is not in the store ({})", reason.word()),
-            );
+            self.unmet(path, ConflictCode::Unavailable, &format!("its old content is not in the store ({reason})"));
             return Ok(());
         }
         match now {

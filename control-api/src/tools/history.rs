@@ -145,7 +145,8 @@ pub struct ChangeInfo {
     /// Several writes in one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub coalesced: bool,
-    /// Why its contents were not kept, if they were not: policy, size, mmap, external, unstable, coalesced, no_space, pruned.
+    /// Why its contents were not kept, if they were not: policy, size, mmap, external, unstable, coalesced, no_space,
+    /// transient, trimmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unversioned: Option<String>,
 }

@@ -28,6 +28,11 @@ impl Reader {
         Ok(Reader { db })
     }
 
+    /// Its connection, for questions of other parts of the index.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.db
+    }
+
     /// Operations that a query names in its first column.
     pub fn ops(&self, sql: &str, params: impl rusqlite::Params) -> Result<Vec<OpId>> {
         let mut statement = self.db.prepare_cached(sql)?;
@@ -155,6 +160,11 @@ impl Reader {
         let sql = "SELECT hash FROM aside WHERE name = ?1 AND hash IS NOT NULL";
         let hash = self.db.prepare_cached(sql)?.query_row(params![name], |row| row.get(0)).optional()?;
         Ok(hash.map(Hash))
+    }
+
+    /// Does a drop explain it? Then only its removal was cut off.
+    pub fn is_trimmed_aside(&self, name: &str) -> Result<bool> {
+        Ok(self.db.prepare_cached("SELECT 1 FROM trimmed_aside WHERE name = ?1")?.exists(params![name])?)
     }
 
     /// Positions of files marked open, and of operations whose intent was not finished.

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Result;
+use crate::versions::{blob, frame::PUNCHED, trim::TrimRecord};
 use crate::{
     types::{Actor, Channel, Hash, NodeId, OpId, ViewPath},
     versions::{
@@ -10,6 +11,14 @@ use crate::{
         segment::Record,
     },
 };
+
+/// Which state of a change refers to a content: columns `side` of `held`.
+pub(super) const BEFORE: i64 = 0;
+pub(super) const AFTER: i64 = 1;
+/// Said later.
+pub(super) const SETTLED: i64 = 2;
+/// The state before, of a file that is open.
+pub(super) const OPEN: i64 = 3;
 
 /// The highest numbers seen.
 #[derive(Default)]
@@ -25,8 +34,16 @@ pub(super) fn apply(db: &Connection, record: &Record, numbers: &mut Numbers) -> 
         RecordType::Blob => {
             let hash = record.payload.get(..32).and_then(|hash| hash.try_into().ok()).map(Hash);
             let hash = hash.ok_or_else(|| StoreError::Damaged("a content without its hash".into()))?;
-            db.prepare_cached("INSERT OR REPLACE INTO blob VALUES(?1, ?2)")?
-                .execute(params![lsn, start_of(&hash).cast_signed()])?;
+            if record.flags & PUNCHED == 0 {
+                let size = (record.end - record.lsn.0).cast_signed();
+                let base = blob::base_of(record.flags, &record.payload).map(|base| start_of(&base).cast_signed());
+                db.prepare_cached("INSERT OR REPLACE INTO blob VALUES(?1, ?2, ?3, ?4)")?.execute(params![
+                    lsn,
+                    start_of(&hash).cast_signed(),
+                    size,
+                    base
+                ])?;
+            }
         }
         RecordType::Op => operation(db, &record.payload, lsn, numbers)?,
         RecordType::Done => {
@@ -35,16 +52,23 @@ pub(super) fn apply(db: &Connection, record: &Record, numbers: &mut Numbers) -> 
         }
         RecordType::Abort => abort(db, codec::number_of(&record.payload)?)?,
         RecordType::Open => {
-            let mark = codec::open_mark_of(&record.payload, any_actor)?;
+            let mut actor = 0;
+            let mark = codec::open_mark_of(&record.payload, |number| {
+                actor = number;
+                any_actor(number)
+            })?;
             numbers.op = numbers.op.max(mark.op.0);
             numbers.node = numbers.node.max(mark.node.0);
-            db.prepare_cached("INSERT OR REPLACE INTO open VALUES(?1, ?2)")?.execute(params![signed(mark.op), lsn])?;
+            let values = params![signed(mark.op), lsn, actor];
+            db.prepare_cached("INSERT OR REPLACE INTO open VALUES(?1, ?2, ?3)")?.execute(values)?;
             bind(db, &mark.key, mark.node)?;
             note_aside(db, mark.node, Some(&mark.before.content))?;
+            hold(db, mark.op, mark.node, OPEN, &mark.before.content)?;
         }
         RecordType::Close => {
             let op = codec::number_of(&record.payload)?;
             db.prepare_cached("DELETE FROM open WHERE op = ?1")?.execute(params![signed(op)])?;
+            db.prepare_cached("DELETE FROM held WHERE op = ?1 AND side = ?2")?.execute(params![signed(op), OPEN])?;
         }
         RecordType::Settle => {
             let (op, node, content) = codec::settled_of(&record.payload)?;
@@ -54,6 +78,9 @@ pub(super) fn apply(db: &Connection, record: &Record, numbers: &mut Numbers) -> 
                 node.0.cast_signed(),
                 codec::content(&content)
             ])?;
+            let sql = "DELETE FROM held WHERE op = ?1 AND node = ?2 AND side = ?3";
+            db.prepare_cached(sql)?.execute(params![signed(op), node.0.cast_signed(), SETTLED])?;
+            hold(db, op, node, SETTLED, &content)?;
         }
         RecordType::Answer => {
             let (view, id, replay) = codec::answer_of(&record.payload)?;
@@ -78,10 +105,15 @@ pub(super) fn apply(db: &Connection, record: &Record, numbers: &mut Numbers) -> 
             db.execute("INSERT OR REPLACE INTO source VALUES(?1, ?2, ?3)", params![id.0, &key.0[..], path])?;
         }
         RecordType::Checkpoint => {
-            let point = codec::checkpoint_of(&record.payload, any_actor)?;
-            let values = params![point.name, signed(point.op), lsn];
-            db.execute("INSERT OR REPLACE INTO checkpoint VALUES(?1, ?2, ?3)", values)?;
+            let mut actor = 0;
+            let point = codec::checkpoint_of(&record.payload, |number| {
+                actor = number;
+                any_actor(number)
+            })?;
+            let values = params![point.name, signed(point.op), lsn, actor];
+            db.execute("INSERT OR REPLACE INTO checkpoint VALUES(?1, ?2, ?3, ?4)", values)?;
         }
+        RecordType::Trim => super::trim::apply(db, &TrimRecord::decode(&record.payload)?, lsn, numbers)?,
         RecordType::Unknown(_) => {}
     }
     Ok(())
@@ -100,6 +132,7 @@ pub(in crate::versions) fn check(record: &Record) -> Result<()> {
         RecordType::Actor => codec::actor_of(&record.payload).map(drop),
         RecordType::Source => codec::source_of(&record.payload).map(drop),
         RecordType::Checkpoint => codec::checkpoint_of(&record.payload, any_actor).map(drop),
+        RecordType::Trim => TrimRecord::decode(&record.payload).map(drop),
     }
 }
 
@@ -166,6 +199,19 @@ fn answer(db: &Connection, operation: &Operation, actor: u32, lsn: i64) -> Resul
 fn forget(db: &Connection, op: i64) -> Result<()> {
     db.prepare_cached("DELETE FROM touch WHERE op = ?1")?.execute(params![op])?;
     db.prepare_cached("DELETE FROM settled WHERE op = ?1")?.execute(params![op])?;
+    db.prepare_cached("DELETE FROM held WHERE op = ?1 AND side != ?2")?.execute(params![op, OPEN])?;
+    Ok(())
+}
+
+/// A content of a node that an operation refers to: garbage collection begins from these.
+fn hold(db: &Connection, op: OpId, node: NodeId, side: i64, content: &Content) -> Result<()> {
+    let (start, name) = match content {
+        Content::Blob(hash) => (Some(start_of(hash).cast_signed()), None),
+        Content::Aside(name) => (None, Some(name)),
+        Content::None | Content::Target(_) | Content::Live(_) | Content::Lost(_) => return Ok(()),
+    };
+    let sql = "INSERT INTO held(op, node, side, start, name) VALUES(?1, ?2, ?3, ?4, ?5)";
+    db.prepare_cached(sql)?.execute(params![signed(op), node.0.cast_signed(), side, start, name])?;
     Ok(())
 }
 
@@ -218,6 +264,11 @@ fn apply_change(db: &Connection, op: i64, change: &Change) -> Result<()> {
         bind(db, key, change.node)?;
     }
     note_aside(db, change.node, change.before.as_ref().map(|state| &state.content))?;
+    for (side, state) in [(BEFORE, &change.before), (AFTER, &change.after)] {
+        if let Some(state) = state {
+            hold(db, OpId(op.cast_unsigned()), change.node, side, &state.content)?;
+        }
+    }
     let after = if change.kind == ChangeKind::Exchange { &change.before } else { &change.after };
     note_aside(db, change.node, after.as_ref().map(|state| &state.content))?;
     let live = match after.as_ref().map(|state| &state.content) {

@@ -10,7 +10,7 @@ use std::{
 use super::{Result, Store};
 use crate::{
     types::{EntryName, Hash, Hasher, Lsn, NodeId},
-    versions::{Content, Loss, StoreError, blob, error::failed, frame::RecordType},
+    versions::{ChangeKind, Content, Loss, Operation, State, StoreError, Trim, blob, error::failed, frame::RecordType},
 };
 
 impl Store {
@@ -21,10 +21,11 @@ impl Store {
     /// As `append`.
     pub fn put_blob(&self, bytes: &[u8]) -> Result<(Hash, Lsn)> {
         let hash = Hash::of(bytes);
-        if let Some(lsn) = self.blobs.find(&hash, &self.log)? {
+        if let Some(lsn) = self.blobs.claim(&hash, &self.log)? {
             let behind = lsn.0 + 1;
             return Ok((hash, if self.flusher.flushed() >= behind { Lsn(0) } else { Lsn(behind) }));
         }
+        self.admit()?;
         let (flags, payload) = blob::encode(&hash, bytes);
         let end = self.put_with(RecordType::Blob, flags, &payload, |lsn, _| self.blobs.insert(hash, lsn))?;
         Ok((hash, end))
@@ -32,7 +33,7 @@ impl Store {
 
     /// Is this content in the log?
     pub fn has_blob(&self, hash: &Hash) -> bool {
-        self.blobs.find(hash, &self.log).is_ok_and(|found| found.is_some())
+        self.blobs.claim(hash, &self.log).is_ok_and(|found| found.is_some())
     }
 
     /// The directory `aside/`: files go there and come back by link and rename. EXDEV tells that they must be copied.
@@ -113,12 +114,84 @@ impl Store {
     }
 
     fn blob(&self, hash: &Hash) -> Result<Vec<u8>> {
-        let lsn = self.blobs.find(hash, &self.log)?.ok_or(StoreError::Corrupt(*hash))?;
+        match self.blob_within(hash, blob::CHAIN_MAX + 1) {
+            Err(StoreError::Corrupt(found)) => match self.trim_of(hash)? {
+                Some(trim) if self.blobs.find(hash, &self.log)?.is_none() => {
+                    Err(StoreError::Unavailable(Loss::Trimmed(trim)))
+                }
+                Some(_) | None => Err(StoreError::Corrupt(found)),
+            },
+            read => read,
+        }
+    }
+
+    /// A content that stands at the end of at most so many others, each the difference to the next.
+    pub(in crate::versions) fn blob_within(&self, hash: &Hash, links: usize) -> Result<Vec<u8>> {
+        let lsn = self.blobs.find(hash, &self.log)?.filter(|_| links > 0).ok_or(StoreError::Corrupt(*hash))?;
         match self.log.read(lsn) {
-            Ok(record) => blob::decode(hash, record.flags, &record.payload),
+            Ok(record) => {
+                blob::decode(hash, record.flags, &record.payload, &mut |base| self.blob_within(base, links - 1))
+            }
             Err(StoreError::Damaged(_)) => Err(StoreError::Corrupt(*hash)),
             Err(error) => Err(error),
         }
+    }
+
+    /// When and why a content was dropped, if it was.
+    fn trim_of(&self, hash: &Hash) -> Result<Option<Trim>> {
+        self.indexer.ask_now(|index| index.trimmed(hash))
+    }
+
+    /// Why a recorded content is not in the store any more, if it was dropped.
+    fn dropped(&self, content: &Content) -> Result<Option<Trim>> {
+        if !self.keeping.has_trimmed() {
+            return Ok(None);
+        }
+        match content {
+            Content::Blob(hash) if self.blobs.find(hash, &self.log)?.is_none() => self.trim_of(hash),
+            Content::Aside(name) => self.indexer.ask_now(|index| index.trimmed_aside(name)),
+            Content::Blob(_) | Content::None | Content::Target(_) | Content::Live(_) | Content::Lost(_) => Ok(None),
+        }
+    }
+
+    /// Corrects the last state of a file that is there: what was dropped of it is in the file itself.
+    ///
+    /// # Errors
+    /// `Index`.
+    pub fn freshen(&self, state: &mut State) -> Result<()> {
+        if let Content::Blob(hash) = &state.content {
+            // It may be referred to as soon as this returns.
+            self.blobs.tell(hash);
+        }
+        if self.dropped(&state.content)?.is_some() {
+            state.content = Content::Live(state.hash());
+        }
+        Ok(())
+    }
+
+    /// Says of each content of an operation that was dropped that it was.
+    pub(super) fn tell_dropped(&self, operation: &mut Operation) -> Result<()> {
+        if !self.keeping.has_trimmed() {
+            return Ok(());
+        }
+        let op = operation.op;
+        for change in &mut operation.changes {
+            let alive = || self.indexer.ask_now(|index| index.is_unchanged_since(op, change.node));
+            let moved = match change.kind {
+                ChangeKind::Meta | ChangeKind::Rename | ChangeKind::Link => true,
+                ChangeKind::Create | ChangeKind::Write | ChangeKind::Remove | ChangeKind::Exchange => false,
+            };
+            for (state, may_live) in [(&mut change.before, moved), (&mut change.after, true)] {
+                let Some(state) = state else { continue };
+                let Some(trim) = self.dropped(&state.content)? else { continue };
+                state.content = if may_live && change.kind != ChangeKind::Exchange && alive()? {
+                    Content::Live(state.hash())
+                } else {
+                    Content::Lost(Loss::Trimmed(trim))
+                };
+            }
+        }
+        Ok(())
     }
 }
 

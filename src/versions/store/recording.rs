@@ -154,6 +154,7 @@ impl Store {
 
     /// Ends the threads, gives back what is not needed, and lets others have the store.
     pub(super) fn end(&self) {
+        self.end_keeper();
         self.flusher.end();
         self.indexer.end();
         self.log.finish();
@@ -182,7 +183,8 @@ impl Store {
         if !self.reserve.is_whole() {
             return Err(self.full());
         }
-        let (_, end) = self.log.append(kind, flags, payload, recorded)?;
+        let (lsn, end) = self.log.append(kind, flags, payload, recorded)?;
+        self.keeping.appended(end - lsn.0);
         self.indexer.appended();
         Ok(Lsn(end))
     }
@@ -192,7 +194,12 @@ impl Store {
     }
 
     /// Appends a record that ends something: on a full disk out of the reserve.
-    fn put_last(&self, kind: RecordType, payload: &[u8], recorded: impl Fn(u64)) -> Result<Lsn> {
+    pub(in crate::versions) fn put_last(
+        &self,
+        kind: RecordType,
+        payload: &[u8],
+        recorded: impl Fn(u64),
+    ) -> Result<Lsn> {
         let append = || self.log.append(kind, 0, payload, |_, end| recorded(end));
         let first = if crash::planted("disk-full-at-the-end") { Err(self.full()) } else { append() };
         let appended = match first {

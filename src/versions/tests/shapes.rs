@@ -5,8 +5,8 @@ use proptest::{collection::vec, option, prelude::*, strategy::ValueTree};
 use crate::{
     types::{Actor, Channel, Hash, Kind, NodeId, OpId, SourceId, Timestamp, ViewPath},
     versions::{
-        Change, ChangeKind, Checkpoint, Content, Loss, NodeKey, OpKind, OpenMark, Operation, Replay, State, codec,
-        tests::ground::Ground,
+        Change, ChangeKind, Checkpoint, Content, Loss, NodeKey, OpKind, OpenMark, Operation, Replay, Rule, State, Trim,
+        codec, tests::ground::Ground,
     },
 };
 
@@ -48,7 +48,8 @@ fn loss() -> impl Strategy<Value = Loss> {
         Loss::Unstable,
         Loss::Coalesced,
         Loss::NoSpace,
-        Loss::Pruned,
+        Loss::Transient,
+        Loss::Trimmed(Trim { time: Timestamp { secs: 9, nanos: 1 }, rule: Rule::Quota }),
     ])
 }
 
