@@ -13,6 +13,7 @@ mod notifier;
 mod nudge;
 mod options;
 mod pool;
+mod requests;
 mod serve;
 mod stale;
 mod unmount;

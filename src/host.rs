@@ -12,6 +12,7 @@ mod probe;
 mod sys;
 #[cfg(test)]
 mod testing;
+mod watch;
 
 pub use cache::raise_fd_limit;
 pub use creds::{CredGuard, FsetidGuard, as_caller, without_fsetid};
@@ -32,6 +33,7 @@ pub use names::{
 
 pub use probe::{access, place, probe_fine_ctime, probe_reflink, process_file};
 pub use sys::{close_on_exec, lock_file, unlock_file};
+pub use watch::{EntryRef, Seen, Watch, What, Woken, mounts_below};
 
 /// A failed system call: the host's own error number, which callers see unchanged.
 pub type Result<T> = std::result::Result<T, Errno>;

@@ -12,6 +12,7 @@ use super::{
     attr::{long_rdev, set_time},
     init::{self, Passing},
     pool::Pool,
+    requests::{Asked, Requests},
     serve::{Serve, empty, written},
 };
 use crate::{
@@ -32,12 +33,13 @@ pub(super) struct Door {
     passing: Passing,
     /// A removed file's content may have to be copied first: the store of some source lies on another file system.
     removals_copy: bool,
+    requests: Arc<Requests>,
 }
 
 impl Door {
-    pub fn new(serve: Serve, passing: Passing) -> Self {
+    pub fn new(serve: Serve, passing: Passing, requests: Arc<Requests>) -> Self {
         let removals_copy = serve.view.sources().iter().any(|source| source.mode == Mode::Copying);
-        Door { serve: Arc::new(serve), pool: Pool::default(), passing, removals_copy }
+        Door { serve: Arc::new(serve), pool: Pool::default(), passing, removals_copy, requests }
     }
 
     /// Answers on the pool if the request may wait for a disk, else here.
@@ -90,14 +92,17 @@ impl Filesystem for Door {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, child: &OsStr, reply: ReplyEntry) {
+        self.requests.count(Asked::Lookup);
         self.serve.looked_up(self.serve.run(|view| view.lookup(Ino(parent.0), &name(child)?)), reply);
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, count: u64) {
+        self.requests.count(Asked::Forget);
         self.serve.forget(Ino(ino.0), count);
     }
 
     fn getattr(&self, _request: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
+        self.requests.count(Asked::Getattr);
         self.serve.attr(self.serve.run(|view| view.getattr(Ino(ino.0), fh.map(|fh| Fh(fh.0)))), reply);
     }
 
@@ -119,6 +124,7 @@ impl Filesystem for Door {
         _flags: Option<fuser::BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        self.requests.count(Asked::Setattr);
         let set = SetAttr { mode, uid, gid, size, atime: atime.map(set_time), mtime: mtime.map(set_time) };
         let (caller, ino, fh) = (caller(request), Ino(ino.0), fh.map(|fh| Fh(fh.0)));
         self.answer(size.is_some(), move |serve| {
@@ -127,6 +133,7 @@ impl Filesystem for Door {
     }
 
     fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
+        self.requests.count(Asked::Readlink);
         match self.serve.run(|view| view.readlink(Ino(ino.0))) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(error),
@@ -143,17 +150,20 @@ impl Filesystem for Door {
         rdev: u32,
         reply: ReplyEntry,
     ) {
+        self.requests.count(Asked::Mknod);
         let spec = NodeSpec { mode, rdev: long_rdev(rdev) };
         let made = self.serve.run(|view| view.mknod(&caller(request), Ino(parent.0), &name(child)?, spec));
         self.serve.entry(made, reply);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, child: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
+        self.requests.count(Asked::Mkdir);
         let made = self.serve.run(|view| view.mkdir(&caller(request), Ino(parent.0), &name(child)?, mode));
         self.serve.entry(made, reply);
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, child: &OsStr, reply: ReplyEmpty) {
+        self.requests.count(Asked::Unlink);
         let (caller, parent, child) = (caller(request), Ino(parent.0), name(child));
         self.answer(self.removals_copy, move |serve| {
             empty(serve.run(|view| view.unlink(&caller, parent, &child?)), reply);
@@ -161,10 +171,12 @@ impl Filesystem for Door {
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, child: &OsStr, reply: ReplyEmpty) {
+        self.requests.count(Asked::Rmdir);
         empty(self.serve.run(|view| view.rmdir(&caller(request), Ino(parent.0), &name(child)?)), reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, child: &OsStr, target: &Path, reply: ReplyEntry) {
+        self.requests.count(Asked::Symlink);
         let target = target.as_os_str().as_bytes();
         let made = self.serve.run(|view| view.symlink(&caller(request), Ino(parent.0), &name(child)?, target));
         self.serve.entry(made, reply);
@@ -180,6 +192,7 @@ impl Filesystem for Door {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
+        self.requests.count(Asked::Rename);
         let Some(mode) = rename_mode(flags) else { return reply.error(Errno::EINVAL) };
         let caller = caller(request);
         let (from, to) = ((Ino(parent.0), name(child)), (Ino(new_parent.0), name(new_name)));
@@ -190,11 +203,13 @@ impl Filesystem for Door {
     }
 
     fn link(&self, request: &Request, ino: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
+        self.requests.count(Asked::Link);
         let made = self.serve.run(|view| view.link(&caller(request), Ino(ino.0), Ino(new_parent.0), &name(new_name)?));
         self.serve.entry(made, reply);
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        self.requests.count(Asked::Open);
         let (caller, ino, access) = (caller(request), Ino(ino.0), access(flags.0));
         // Old content may have to be kept, on disk, before the answer.
         let writes = access.write || access.truncate;
@@ -214,6 +229,7 @@ impl Filesystem for Door {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        self.requests.count(Asked::Read);
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         match self.serve.run(|view| view.read(Ino(ino.0), Fh(fh.0), offset, size)) {
             Ok(bytes) => reply.data(&bytes),
@@ -233,12 +249,14 @@ impl Filesystem for Door {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        self.requests.count(Asked::Write);
         // The data is in the loop's own buffer, so this is answered here.
         let kill = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         written(self.serve.run(|view| Ok(view.write(Ino(ino.0), Fh(fh.0), offset, data, kill)? as u64)), reply);
     }
 
     fn flush(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
+        self.requests.count(Asked::Flush);
         empty(self.serve.run(|view| view.flush(Fh(fh.0))), reply);
     }
 
@@ -252,33 +270,40 @@ impl Filesystem for Door {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
+        self.requests.count(Asked::Release);
         self.serve.released(Fh(fh.0), reply);
     }
 
     fn fsync(&self, _request: &Request, ino: INodeNo, fh: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        self.requests.count(Asked::Fsync);
         let (ino, fh) = (Ino(ino.0), Fh(fh.0));
         self.answer(true, move |serve| empty(serve.run(|view| view.fsync(ino, fh, data_only)), reply));
     }
 
     fn opendir(&self, _request: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        self.requests.count(Asked::Opendir);
         // Never asked again: directories are opened without us, and listed by node.
         reply.error(Errno::ENOSYS);
     }
 
     fn readdir(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, reply: ReplyDirectory) {
+        self.requests.count(Asked::Readdir);
         self.serve.list(Ino(ino.0), offset, reply);
     }
 
     fn readdirplus(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, reply: ReplyDirectoryPlus) {
+        self.requests.count(Asked::Readdirplus);
         self.serve.list_plus(Ino(ino.0), offset, reply);
     }
 
     fn fsyncdir(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        self.requests.count(Asked::Fsyncdir);
         let ino = Ino(ino.0);
         self.answer(true, move |serve| empty(serve.run(|view| view.fsync_dir(ino, data_only)), reply));
     }
 
     fn statfs(&self, _request: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        self.requests.count(Asked::Statfs);
         match self.serve.run(|view| view.statfs(Ino(ino.0))) {
             Ok(s) => reply.statfs(s.blocks, s.bfree, s.bavail, s.files, s.ffree, s.bsize, s.namelen, s.frsize),
             Err(error) => reply.error(error),
@@ -295,6 +320,7 @@ impl Filesystem for Door {
         _position: u32,
         reply: ReplyEmpty,
     ) {
+        self.requests.count(Asked::Setxattr);
         let mode = match flags {
             libc::XATTR_CREATE => XattrMode::Create,
             libc::XATTR_REPLACE => XattrMode::Replace,
@@ -305,6 +331,7 @@ impl Filesystem for Door {
     }
 
     fn getxattr(&self, _request: &Request, ino: INodeNo, key: &OsStr, size: u32, reply: ReplyXattr) {
+        self.requests.count(Asked::Getxattr);
         let (ino, key) = (Ino(ino.0), key.to_owned());
         // Our own ones may read a whole file.
         let waits = key.as_bytes().starts_with(b"user.wardfs.");
@@ -314,6 +341,7 @@ impl Filesystem for Door {
     }
 
     fn listxattr(&self, _request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        self.requests.count(Asked::Listxattr);
         let listed = self.serve.run(|view| {
             let names = view.list_xattr(Ino(ino.0))?;
             Ok(names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect())
@@ -322,10 +350,12 @@ impl Filesystem for Door {
     }
 
     fn removexattr(&self, request: &Request, ino: INodeNo, key: &OsStr, reply: ReplyEmpty) {
+        self.requests.count(Asked::Removexattr);
         empty(self.serve.run(|view| view.remove_xattr(&caller(request), Ino(ino.0), key.as_bytes())), reply);
     }
 
     fn access(&self, _request: &Request, _ino: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
+        self.requests.count(Asked::Access);
         // With default_permissions the kernel decides by mode and owner, and never asks.
         reply.error(Errno::ENOSYS);
     }
@@ -340,6 +370,7 @@ impl Filesystem for Door {
         flags: i32,
         reply: ReplyCreate,
     ) {
+        self.requests.count(Asked::Create);
         let (exclusive, access) = (flags & libc::O_EXCL != 0, access(flags));
         let made =
             self.serve.run(|view| view.create(&caller(request), Ino(parent.0), &name(child)?, mode, access, exclusive));
@@ -357,6 +388,7 @@ impl Filesystem for Door {
         _out_size: u32,
         reply: ReplyIoctl,
     ) {
+        self.requests.count(Asked::Ioctl);
         reply.error(Errno::ENOTTY);
     }
 
@@ -370,11 +402,13 @@ impl Filesystem for Door {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        self.requests.count(Asked::Fallocate);
         let (ino, fh, mode) = (Ino(ino.0), Fh(fh.0), AllocateMode::Raw(mode.cast_unsigned()));
         self.answer(true, move |serve| empty(serve.run(|view| view.fallocate(ino, fh, mode, offset, length)), reply));
     }
 
     fn lseek(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        self.requests.count(Asked::Lseek);
         let whence = match whence {
             libc::SEEK_DATA => Whence::Data,
             libc::SEEK_HOLE => Whence::Hole,
@@ -400,6 +434,7 @@ impl Filesystem for Door {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
+        self.requests.count(Asked::CopyFileRange);
         let from = (Ino(ino_in.0), Fh(fh_in.0), offset_in);
         let to = (Ino(ino_out.0), Fh(fh_out.0), offset_out);
         let length = length.min(COPY_MAX);

@@ -26,6 +26,7 @@ use super::{
     notifier::KernelNotify,
     nudge,
     options::MountOptions,
+    requests::Requests,
     serve::Serve,
     stale,
     unmount::{self, Device},
@@ -90,6 +91,7 @@ pub struct Mount {
     mountpoint: PathBuf,
     device: Device,
     notify: Arc<KernelNotify>,
+    requests: Arc<Requests>,
     session: Mutex<Option<JoinHandle<()>>>,
     end: Arc<End>,
 }
@@ -105,12 +107,16 @@ pub fn mount(view: &Arc<View>, mountpoint: &Path, options: &MountOptions) -> Res
         view: Arc::clone(view),
         ttl: options.ttl,
         negative_ttl: options.negative_ttl,
+        told_ttl: options.told_ttl,
         backings: Backings::default(),
     };
-    let door = Door::new(serve, if options.passthrough { Passing::Allowed } else { Passing::Off });
-    let (session, place) = greet(door, &mountpoint, options)?;
+    let requests = Arc::<Requests>::default();
+    let passing = if options.passthrough { Passing::Allowed } else { Passing::Off };
+    let door = Door::new(serve, passing, Arc::clone(&requests));
+    let (session, device, place) = greet(door, &mountpoint, options)?;
     let attached = matches!(place, Place::Attached);
-    let mounted = start(Arc::clone(view), target, mountpoint.clone(), session, place, options);
+    let parts = Parts { view: Arc::clone(view), requests, session, line: device, place };
+    let mounted = start(parts, target, mountpoint.clone(), options);
     if mounted.is_err() && attached {
         // Not if a `Mount` was made of it: dropping that detached it.
         match stale::clear_stale(&mountpoint) {
@@ -121,25 +127,29 @@ pub fn mount(view: &Arc<View>, mountpoint: &Path, options: &MountOptions) -> Res
     mounted
 }
 
-/// Starts the threads, and shows the mount once they run.
-fn start(
+/// What a mount is made of, once the kernel agreed.
+struct Parts {
     view: Arc<View>,
-    target: OwnedFd,
-    mountpoint: PathBuf,
+    requests: Arc<Requests>,
     session: Session<Door>,
+    /// One more descriptor of the device.
+    line: OwnedFd,
     place: Place,
-    options: &MountOptions,
-) -> Result<Mount, MountError> {
+}
+
+/// Starts the threads, and shows the mount once they run.
+fn start(parts: Parts, target: OwnedFd, mountpoint: PathBuf, options: &MountOptions) -> Result<Mount, MountError> {
+    let Parts { view, requests, session, line, place } = parts;
     let end = Arc::new(End::default());
     let device = match &place {
         Place::Detached(tree) => Device::of_tree(tree.as_fd()),
         Place::Attached => Device::of_mountpoint(&mountpoint),
     }
     .map_err(MountError::system("looking at the mount"))?;
-    let notify = KernelNotify::start(session.notifier()).map_err(MountError::system("starting a thread"))?;
+    let notify = KernelNotify::start(session.notifier(), line).map_err(MountError::system("starting a thread"))?;
     let session = serve_session(session, Arc::clone(&end)).map_err(MountError::system("starting a thread"))?;
     // From here on dropping it takes everything back.
-    let mount = Mount { view, mountpoint, device, notify, session: Mutex::new(Some(session)), end };
+    let mount = Mount { view, mountpoint, device, notify, requests, session: Mutex::new(Some(session)), end };
     if let Place::Detached(tree) = place {
         detached::attach(&tree, target.as_fd())?;
     }
@@ -179,17 +189,18 @@ enum Place {
 }
 
 /// Makes a mount, ourselves or by `fusermount3`, and agrees with the kernel.
-fn greet(door: Door, mountpoint: &Path, options: &MountOptions) -> Result<(Session<Door>, Place), MountError> {
+fn greet(door: Door, mountpoint: &Path, options: &MountOptions) -> Result<(Session<Door>, OwnedFd, Place), MountError> {
     let (device, place) = match detached::make(options)? {
         Some((device, tree)) => (device, Place::Detached(tree)),
         None => (fusermount::mount(mountpoint, options)?, Place::Attached),
     };
+    let line = device.try_clone().map_err(MountError::system("one more descriptor of the mount"))?;
     let mut config = Config::default();
     config.n_threads = Some(std::thread::available_parallelism().map_or(2, usize::from).max(2));
     // Whom the kernel lets in without allow_other is no more than its owner; the library would ask again, and get it wrong
     // for requests that the kernel makes in nobody's name.
     match Session::from_fd(door, device, SessionACL::All, config) {
-        Ok(session) => Ok((session, place)),
+        Ok(session) => Ok((session, line, place)),
         Err(error) => {
             if let Place::Attached = place {
                 unmount::detach(mountpoint).map_err(MountError::system("unmounting again"))?;
@@ -246,6 +257,11 @@ impl Mount {
     /// True if the kernel reads and writes files itself; false once it has refused the first one.
     pub fn passthrough(&self) -> bool {
         self.view.passes()
+    }
+
+    /// How often the kernel asked for what since the start, by FUSE's names; not what it never asked for.
+    pub fn requests(&self) -> Vec<(&'static str, u64)> {
+        self.requests.told()
     }
 
     /// True once the kernel has ended the mount: it was unmounted, by us or by somebody else.

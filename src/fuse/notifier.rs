@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     io::{self, Write},
+    os::fd::OwnedFd,
     process::{Child, ChildStdin},
     sync::Arc,
     thread::JoinHandle,
@@ -13,6 +14,7 @@ use fuser::{INodeNo, Notifier};
 use parking_lot::{Condvar, Mutex};
 
 use crate::{
+    host::Errno,
     types::ViewPath,
     view::{Invalidate, Notify},
 };
@@ -53,6 +55,25 @@ pub(super) struct KernelNotify {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     nudger: Mutex<Option<Child>>,
+    forgets: bool,
+}
+
+/// The kernel's end of a mount, for what the library cannot say.
+struct Line {
+    notifier: Notifier,
+    device: OwnedFd,
+}
+
+/// `FUSE_NOTIFY_INC_EPOCH` (Linux 6.16).
+const INC_EPOCH: i32 = 8;
+
+impl Line {
+    /// Every name that the kernel has cached, present or missing, is looked up again before it is believed.
+    fn forget_names(&self) -> Result<(), Errno> {
+        // `struct fuse_out_header`: length, code, and 0 for a notification.
+        let message = [16_u32.to_ne_bytes(), INC_EPOCH.to_ne_bytes(), [0; 4], [0; 4]].concat();
+        rustix::io::write(&self.device, &message).map(drop)
+    }
 }
 
 impl KernelNotify {
@@ -60,11 +81,13 @@ impl KernelNotify {
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn start(notifier: Notifier) -> io::Result<Arc<KernelNotify>> {
+    pub fn start(notifier: Notifier, device: OwnedFd) -> io::Result<Arc<KernelNotify>> {
         let shared = Arc::<Shared>::default();
         let telling = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("notifier".into()).spawn(move || run(&telling, &notifier))?;
-        Ok(Arc::new(KernelNotify { shared, threads: Mutex::new(vec![thread]), nudger: Mutex::default() }))
+        let line = Line { notifier, device };
+        let forgets = line.forget_names().is_ok();
+        let thread = std::thread::Builder::new().name("notifier".into()).spawn(move || run(&telling, &line))?;
+        Ok(Arc::new(KernelNotify { shared, threads: Mutex::new(vec![thread]), nudger: Mutex::default(), forgets }))
     }
 
     /// From now on `nudger` is asked to touch what is to be seen. Called once.
@@ -125,6 +148,10 @@ impl Notify for KernelNotify {
         self.shared.changed.notify_all();
     }
 
+    fn forgets(&self) -> bool {
+        self.forgets
+    }
+
     fn nudge(&self, paths: Vec<ViewPath>) {
         let mut nudges = self.shared.nudges.lock();
         if nudges.fed && nudges.waiting.len() + paths.len() <= NUDGES_MAX {
@@ -137,13 +164,16 @@ impl Notify for KernelNotify {
 impl Events {
     /// The count at which these are told.
     fn put(&mut self, events: Vec<Invalidate>) -> u64 {
+        if self.stopping {
+            return self.put;
+        }
         self.put += events.len() as u64;
         self.waiting.extend(events);
         self.put
     }
 }
 
-fn run(shared: &Shared, notifier: &Notifier) {
+fn run(shared: &Shared, line: &Line) {
     loop {
         let batch = {
             let mut queue = shared.events.lock();
@@ -158,14 +188,15 @@ fn run(shared: &Shared, notifier: &Notifier) {
             std::mem::take(&mut queue.waiting)
         };
         for event in &batch {
-            tell(notifier, event);
+            tell(line, event);
         }
         shared.events.lock().told += batch.len() as u64;
         shared.changed.notify_all();
     }
 }
 
-fn tell(notifier: &Notifier, event: &Invalidate) {
+fn tell(line: &Line, event: &Invalidate) {
+    let notifier = &line.notifier;
     let done = match event {
         Invalidate::Node(ino) => notifier.inval_inode(INodeNo(ino.0), 0, 0),
         Invalidate::Name(parent, name) => notifier.inval_entry(INodeNo(parent.0), name.as_os_str()),
@@ -173,6 +204,11 @@ fn tell(notifier: &Notifier, event: &Invalidate) {
             .delete(INodeNo(parent.0), INodeNo(child.0), name.as_os_str())
             // Not what the kernel knows by that name, or a directory in use: then only the name goes.
             .or_else(|_| notifier.inval_entry(INodeNo(parent.0), name.as_os_str())),
+        Invalidate::Everything => match line.forget_names() {
+            // A kernel that cannot was not told to believe for long that a name is missing.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(error) => Err(error.into()),
+        },
     };
     // What the kernel does not know needs no telling.
     if let Err(error) = done

@@ -17,11 +17,13 @@ pub struct MountOptions {
     pub dev: bool,
     /// Refuse to run programs.
     pub noexec: bool,
-    /// How long the kernel believes names and attributes. Changes through us are told to it at once; this is for changes that
-    /// others make on the host.
+    /// How long the kernel believes names and attributes where changes that others make on the host are not seen when they
+    /// happen. Changes through us are told to it at once.
     pub ttl: Duration,
-    /// How long it believes that a name does not exist.
+    /// How long it then believes that a name does not exist.
     pub negative_ttl: Duration,
+    /// How long it believes either where such changes are seen, and told to it.
+    pub told_ttl: Duration,
     /// Let the kernel read and write the host's files itself where it can.
     pub passthrough: bool,
     /// The program that wakes watchers for what tools change, run as `PROGRAM nudge MOUNTPOINT`; it calls
@@ -40,6 +42,7 @@ impl Default for MountOptions {
             noexec: false,
             ttl: Duration::from_secs(1),
             negative_ttl: Duration::from_secs(1),
+            told_ttl: Duration::from_secs(3600),
             passthrough: true,
             nudger: None,
         }

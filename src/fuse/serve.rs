@@ -27,6 +27,7 @@ pub(super) struct Serve {
     pub view: Arc<View>,
     pub ttl: Duration,
     pub negative_ttl: Duration,
+    pub told_ttl: Duration,
     pub backings: Backings,
 }
 
@@ -48,10 +49,20 @@ impl Serve {
         }
     }
 
+    /// How long the kernel may believe names and attributes.
+    fn ttl(&self) -> Duration {
+        if self.view.is_told() { self.told_ttl } else { self.ttl }
+    }
+
+    /// How long it may believe that there is no such name.
+    fn negative_ttl(&self) -> Duration {
+        if self.view.is_told_of_missing() { self.told_ttl } else { self.negative_ttl }
+    }
+
     /// Answers with a new reference to a node.
     pub fn entry(&self, found: Result<Entry, Errno>, reply: ReplyEntry) {
         match found {
-            Ok(entry) => reply.entry(&self.ttl, &file_attr(&entry.node), Generation(0)),
+            Ok(entry) => reply.entry(&self.ttl(), &file_attr(&entry.node), Generation(0)),
             Err(error) => reply.error(error),
         }
     }
@@ -59,8 +70,8 @@ impl Serve {
     /// As [`Serve::entry`]; that there is nothing is told so that the kernel remembers it.
     pub fn looked_up(&self, found: Result<Entry, Errno>, reply: ReplyEntry) {
         match found {
-            Err(error) if error.code() == libc::ENOENT && !self.negative_ttl.is_zero() => {
-                reply.entry(&self.negative_ttl, &bare_attr(Ino(0)), Generation(0));
+            Err(error) if error.code() == libc::ENOENT && !self.negative_ttl().is_zero() => {
+                reply.entry(&self.negative_ttl(), &bare_attr(Ino(0)), Generation(0));
             }
             found => self.entry(found, reply),
         }
@@ -69,7 +80,7 @@ impl Serve {
     /// Answers with attributes.
     pub fn attr(&self, found: Result<NodeAttr, Errno>, reply: ReplyAttr) {
         match found {
-            Ok(node) => reply.attr(&self.ttl, &file_attr(&node)),
+            Ok(node) => reply.attr(&self.ttl(), &file_attr(&node)),
             Err(error) => reply.error(error),
         }
     }
@@ -103,10 +114,10 @@ impl Serve {
         match self.past(&opened, || reply.open_backing(&*opened.backing)) {
             Some(past) => {
                 let (fh, flags) = (FileHandle(past.fh.0), past_flags(opened.mode, writes));
-                reply.created_passthrough(&self.ttl, &attr, Generation(0), fh, flags, &past.id);
+                reply.created_passthrough(&self.ttl(), &attr, Generation(0), fh, flags, &past.id);
             }
             None => {
-                reply.created(&self.ttl, &attr, Generation(0), FileHandle(opened.fh.0), flush_flag(writes));
+                reply.created(&self.ttl(), &attr, Generation(0), FileHandle(opened.fh.0), flush_flag(writes));
             }
         }
     }
@@ -173,7 +184,7 @@ impl Serve {
                 // It went away meanwhile, or is nothing that a lookup would find.
                 let Some(entry) = &plus.entry else { return true };
                 let attr = file_attr(&entry.node);
-                !reply.add(attr.ino, plus.item.next, plus.item.name.as_os_str(), &self.ttl, &attr, Generation(0))
+                !reply.add(attr.ino, plus.item.next, plus.item.name.as_os_str(), &self.ttl(), &attr, Generation(0))
             })
         });
         match listed {

@@ -1,15 +1,18 @@
 //! One served file system: how its inodes are named by handle, opened again, and kept within the descriptor limit.
 
 use std::{
+    hash::{Hash, Hasher},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, fcntl_getfl, fcntl_setfl, fstatvfs, openat, statx};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, fcntl_getfl, fcntl_setfl, fstatvfs, openat, readlink, statx,
+};
 
 use super::{
     Errno, Result,
@@ -31,15 +34,32 @@ const STRIPPED: OFlags = OFlags::CREATE
 
 /// An inode's identity on one file system for as long as it exists: the kernel's file handle (with generation)
 /// where the file system gives one, else inode number and birth time (and then the `HostRef` pins a descriptor).
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+///
+/// Two keys are the same if file system and handle are: the handle says which inode it is.
+#[derive(Clone, Debug)]
 pub struct FileKey {
     /// Which served file system, by order of opening in this process.
     pub fs: u32,
-    /// The host's inode number.
+    /// The host's inode number; 0 in a key that was made of a handle alone.
     pub ino: u64,
     /// `handle_type` (4 bytes, little endian) and the handle's bytes; where there is none, four bytes 255, inode
     /// number and birth time.
     pub handle: Box<[u8]>,
+}
+
+impl PartialEq for FileKey {
+    fn eq(&self, other: &Self) -> bool {
+        (self.fs, &self.handle) == (other.fs, &other.handle)
+    }
+}
+
+impl Eq for FileKey {}
+
+impl Hash for FileKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.fs.hash(state);
+        self.handle.hash(state);
+    }
 }
 
 /// What one file system can do, probed at opening.
@@ -64,6 +84,8 @@ pub struct Fs {
     mount: OwnedFd,
     caps: FsCaps,
     cache: &'static FdCache,
+    /// A [`super::Watch`] tells of its changes.
+    watched: AtomicBool,
 }
 
 /// One inode: reopened by handle when needed, or pinned by a descriptor.
@@ -131,6 +153,7 @@ impl Fs {
             mount,
             caps: FsCaps { handles, reflink: false, fs_type: type_of_mount(found.stx_mnt_id) },
             cache,
+            watched: AtomicBool::new(false),
         })
     }
 
@@ -152,6 +175,39 @@ impl Fs {
     /// What it can do.
     pub fn caps(&self) -> &FsCaps {
         &self.caps
+    }
+
+    /// The file system's own id, as events name it.
+    pub fn fsid(&self) -> [u8; 8] {
+        self.fsid
+    }
+
+    /// True while a [`super::Watch`] tells of every change here, whoever makes it.
+    pub fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_watched(&self, watched: bool) {
+        self.watched.store(watched, Ordering::Release);
+    }
+
+    pub(super) fn mount_fd(&self) -> BorrowedFd<'_> {
+        self.mount.as_fd()
+    }
+
+    /// The key of an inode that an event names by its handle.
+    pub fn key_of(&self, handle: &[u8]) -> FileKey {
+        FileKey { fs: self.id, ino: 0, handle: handle.into() }
+    }
+
+    /// The path by which the kernel shows a directory at this moment, from the root of its mount on: a hint, to be looked up
+    /// anew from a source's root.
+    ///
+    /// # Errors
+    /// ESTALE if it is gone; the host's.
+    pub fn path_hint(&self, handle: &[u8]) -> Result<Vec<u8>> {
+        let fd = with_room(|| sys::open_by_handle(self.mount.as_fd(), handle, OFlags::PATH | OFlags::DIRECTORY))?;
+        path_hint(fd.as_fd())
     }
 
     /// A reference to the inode behind `fd` (an O_PATH or other descriptor on this file system), and its attributes.
@@ -208,6 +264,14 @@ impl HostRef {
     /// system's id is: ext4, btrfs and tmpfs keep theirs, XFS takes it from the device number.
     pub fn stable_key(&self) -> Box<[u8]> {
         [&self.fs.fsid[..], &self.key.handle].concat().into()
+    }
+
+    /// The path by which the kernel shows it at this moment: a hint.
+    ///
+    /// # Errors
+    /// ESTALE if it is gone; the host's.
+    pub fn path_hint(&self) -> Result<Vec<u8>> {
+        path_hint(self.path_fd()?.as_fd())
     }
 
     /// Its file system.
@@ -300,6 +364,10 @@ impl HostRef {
 fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
     let path = meta::proc_path(fd.as_raw_fd());
     with_room(|| openat(CWD, &path, flags | OFlags::CLOEXEC, Mode::empty()))
+}
+
+fn path_hint(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
+    Ok(readlink(meta::proc_path(fd.as_raw_fd()), Vec::new())?.into_bytes())
 }
 
 fn stat_mount(fd: BorrowedFd<'_>) -> Result<Statx> {

@@ -125,6 +125,33 @@ fn id(returned: c_long) -> u32 {
     c_int::try_from(returned).expect("the kernel returns an int").cast_unsigned()
 }
 
+/// `fanotify_init` for notifications alone, that name directories, entries and files by handle. Does not block.
+///
+/// # Errors
+/// EPERM without CAP_SYS_ADMIN; EMFILE past `max_user_groups`; ENOSYS, EINVAL before Linux 5.17.
+pub fn fanotify_group() -> Result<OwnedFd> {
+    let flags = libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | libc::FAN_CLASS_NOTIF | libc::FAN_REPORT_DFID_NAME_TARGET;
+    let modes = libc::O_RDONLY | libc::O_LARGEFILE | libc::O_CLOEXEC;
+    // SAFETY: no pointers.
+    let fd = checked(unsafe { libc::syscall(libc::SYS_fanotify_init, flags, modes) })?;
+    let fd = c_int::try_from(fd).expect("a descriptor is an int");
+    // SAFETY: the call has just made this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Asks a group for the events of `mask` on the whole file system of `on` (not an O_PATH descriptor).
+///
+/// # Errors
+/// EPERM without CAP_SYS_ADMIN; ENODEV, EOPNOTSUPP, EXDEV where the file system cannot be told of by handle; the host's.
+pub fn fanotify_mark_fs(group: BorrowedFd<'_>, on: BorrowedFd<'_>, mask: u64) -> Result<()> {
+    let flags = libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM;
+    // SAFETY: the path is NUL-terminated, and nothing else is passed by pointer.
+    checked(c_long::from(unsafe {
+        libc::fanotify_mark(group.as_raw_fd(), flags, mask, on.as_raw_fd(), c".".as_ptr())
+    }))?;
+    Ok(())
+}
+
 fn checked(returned: c_long) -> Result<c_long> {
     if returned >= 0 {
         return Ok(returned);

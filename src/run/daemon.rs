@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     config::{SourceConfig, ViewConfig},
+    host::Errno,
     types::EntryName,
     versions::{Durability, Mode, Store},
     view::{Core, Source, SourceSpec, View, ViewSpec},
@@ -181,6 +182,13 @@ impl Daemon {
         let source = Source::open(&self.core, spec).map_err(failed)?;
         place::settle(&self.store, &config.path);
         let mut found = self.core.recover(std::slice::from_ref(&source)).map_err(failed)?;
+        if let Err(error) = self.core.watch(&source) {
+            found.push(format!(
+                "{}: what others change beside the mount is seen within a second, not at once: {}",
+                config.path.display(),
+                untold(error, &source)
+            ));
+        }
         if source.mode == Mode::Copying {
             found.push(format!(
                 "{}: its store {} lies on another file system or mount, so that removed files are copied, and those over \
@@ -278,6 +286,17 @@ impl Daemon {
         if let Err(error) = self.core.store().close() {
             tracing::error!(%error, "the store did not end cleanly");
         }
+    }
+}
+
+/// Why changes on a source's file system are not told.
+fn untold(error: Errno, source: &Source) -> String {
+    match error {
+        Errno::PERM => "fanotify is for root".into(),
+        Errno::OPNOTSUPP | Errno::NODEV | Errno::XDEV => {
+            format!("its file system ({}) does not tell of changes", source.fs.caps().fs_type)
+        }
+        other => other.to_string(),
     }
 }
 

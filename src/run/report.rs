@@ -1,5 +1,7 @@
 //! What a daemon tells of itself: to the registry, and to its human.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -40,6 +42,7 @@ impl Daemon {
     pub fn status(&self) -> Result<Value> {
         let store = self.core.store();
         let stats = store.stats().map_err(|e| RunError(e.to_string()))?;
+        let outside = self.core.outside_stats();
         let views: Vec<Value> = self.state.lock().views.iter().map(|(name, serving)| told(name, serving)).collect();
         Ok(json!({
             "pid": std::process::id(),
@@ -54,6 +57,7 @@ impl Daemon {
                 "aside_bytes": stats.aside_bytes,
                 "stopped": store.poisoned(),
             },
+            "outside": {"reports": outside.reports, "overflows": outside.overflows},
             "views": views,
         }))
     }
@@ -72,5 +76,7 @@ fn told(name: &str, serving: &Serving) -> Value {
         "passthrough": serving.mount.as_ref().map(|mount| mount.passthrough()),
         "policy_refused": serving.refused,
         "kernel_nodes": serving.view.held_nodes(),
+        "freshness": serving.view.sources().iter().map(|source| source.freshness()).collect::<Vec<_>>(),
+        "requests": serving.mount.as_ref().map(|mount| mount.requests().into_iter().collect::<BTreeMap<_, _>>()),
     })
 }

@@ -63,6 +63,7 @@ fn told(source: &Source) -> SourceInfo {
         access: if source.read_only { "read".into() } else { "write".into() },
         file_system: source.fs.caps().fs_type.clone(),
         versioning: versioning.into(),
+        freshness: source.freshness().into(),
     }
 }
 

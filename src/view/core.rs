@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::{Mutex, RwLock};
 
-use super::{Result, View, actors::Actors, file::FileTable, finisher::Finisher, storer::Storer};
+use super::{Result, View, actors::Actors, file::FileTable, finisher::Finisher, outside::Outside, storer::Storer};
 use crate::{
     host::{self, Fs, HostRef},
     types::{EntryName, Timestamp},
@@ -33,9 +33,11 @@ pub struct Core {
     pub(crate) actors: Actors,
     pub(crate) storer: Storer,
     pub(crate) finisher: Finisher,
-    /// When an open last found its file replaced, in nanoseconds.
+    pub(super) outside: Outside,
+    /// When an open last found its file replaced, in nanoseconds, and whose it was; 0 once that one has opened something.
     stale: AtomicI64,
-    filesystems: Mutex<Vec<Arc<Fs>>>,
+    stale_for: AtomicU32,
+    pub(super) filesystems: Mutex<Vec<Arc<Fs>>>,
     views: Mutex<Vec<Weak<View>>>,
     next_view: AtomicU32,
 }
@@ -46,11 +48,13 @@ impl Core {
         let core = Arc::new(Core {
             storer: Storer::new(),
             finisher: Finisher::default(),
+            outside: Outside::default(),
             store,
             files: FileTable::default(),
             tree: RwLock::new(()),
             actors: Actors::default(),
             stale: AtomicI64::new(0),
+            stale_for: AtomicU32::new(0),
             filesystems: Mutex::new(Vec::new()),
             views: Mutex::new(Vec::new()),
             next_view: AtomicU32::new(1),
@@ -72,18 +76,28 @@ impl Core {
 
     /// Stops the background work, after what waits is stored.
     pub fn shutdown(&self) {
+        self.outside.stop();
         self.storer.stop();
         self.finisher.stop();
     }
 
-    /// An open found its file replaced by a tool, and will look the name up once more.
-    pub(super) fn note_stale(&self) {
+    /// An open by `pid` found its file replaced by a tool, and will look the name up once more.
+    pub(super) fn note_stale(&self, pid: u32) {
+        self.stale_for.store(pid, Ordering::Relaxed);
         self.stale.store(Timestamp::now().as_nanos(), Ordering::Relaxed);
     }
 
-    /// That happened within the last 20 ms.
-    pub(super) fn lately_stale(&self) -> bool {
-        Timestamp::now().as_nanos() - self.stale.load(Ordering::Relaxed) < 20_000_000
+    /// `pid` has opened a file.
+    pub(super) fn note_opened(&self, pid: u32) {
+        if self.stale.load(Ordering::Relaxed) != 0 && self.stale_for.load(Ordering::Relaxed) == pid {
+            self.stale.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Somebody who found a file replaced within the last 200 ms has not come back yet.
+    pub(super) fn owes_an_open(&self) -> bool {
+        let stale = self.stale.load(Ordering::Relaxed);
+        stale != 0 && Timestamp::now().as_nanos() - stale < 200_000_000
     }
 
     pub(super) fn next_view(&self) -> u32 {

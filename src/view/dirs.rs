@@ -88,7 +88,8 @@ impl View {
             }
             return Ok(());
         }
-        let path = node.path().unwrap_or_default();
+        // What has no place any more cannot be judged.
+        let path = node.path().ok_or(ViewError::Host(crate::host::Errno::STALE))?;
         let policy = self.policy();
         let uniform = policy.is_uniform();
         let dev = node.file.host.fs().dev();

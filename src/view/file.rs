@@ -77,6 +77,11 @@ impl FileTable {
         Ok(self.get_or_insert(host, &attr))
     }
 
+    /// The file of a key, if somebody refers to it.
+    pub fn get(&self, key: &FileKey) -> Option<Arc<File>> {
+        self.files.read().get(key).and_then(Weak::upgrade)
+    }
+
     /// As `adopt`, with attributes at hand.
     pub fn get_or_insert(&self, host: Arc<HostRef>, attr: &Attr) -> Arc<File> {
         let known = self.files.read().get(host.key()).and_then(Weak::upgrade);

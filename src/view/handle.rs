@@ -131,6 +131,10 @@ impl View {
     /// # Errors
     /// `ReadOnly`; EISDIR; the host's; the store's, when the old content cannot be kept.
     pub fn open(&self, caller: &Caller, ino: Ino, access: Access) -> Result<Opened> {
+        self.open_now(caller, ino, access).inspect(|_| self.core.note_opened(caller.pid))
+    }
+
+    fn open_now(&self, caller: &Caller, ino: Ino, access: Access) -> Result<Opened> {
         let node = self.node(ino)?;
         match node.file.kind {
             Kind::File => {}
@@ -142,7 +146,7 @@ impl View {
         self.visible(&node)?;
         if node.file.was_replaced() {
             // The kernel walks the path once more, and finds the new inode.
-            self.core.note_stale();
+            self.core.note_stale(caller.pid);
             return Err(Errno::STALE.into());
         }
         if !access.write && !access.truncate {
@@ -163,7 +167,7 @@ impl View {
         let fh = self.handles.reserve();
         let mut state = node.file.state.lock();
         if node.file.was_replaced() {
-            self.core.note_stale();
+            self.core.note_stale(caller.pid);
             return Err(Errno::STALE.into());
         }
         let state = &mut *state;

@@ -24,8 +24,8 @@ use crate::{
 const WRITER_WAIT: Duration = Duration::from_secs(2);
 /// How often it looks again meanwhile.
 const WRITER_POLL: Duration = Duration::from_millis(10);
-/// How long a mutation lets a shell go first that found its file replaced.
-const STALE_PAUSE: Duration = Duration::from_millis(5);
+/// How often a mutation looks whether a shell that found its file replaced has opened the new one.
+const STALE_PAUSE: Duration = Duration::from_millis(1);
 /// How often a mutation starts over because names moved between two looks.
 const RACES_MAX: usize = 100;
 
@@ -149,8 +149,9 @@ impl View {
         }
         let dir = self.find_locked(&path.parent().unwrap_or_default(), Follow::No)?;
         let _names = dir.node.file.state.lock();
-        if self.core.lately_stale() {
-            // A shell lost its way to a file that tools keep replacing; it gets a moment to open the new one.
+        while self.core.owes_an_open() {
+            // A shell lost its way to a file that tools keep replacing, and the kernel tries once more and never again: it gets a
+            // moment to open the new one.
             std::thread::sleep(STALE_PAUSE);
         }
         // Under the directory's lock the name cannot move through us any more; it may have moved before.

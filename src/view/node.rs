@@ -183,15 +183,15 @@ impl Node {
         self.verdict.load(Ordering::Relaxed) == HIDDEN
     }
 
-    /// Judges it anew. True if that differs from how it was known.
-    pub fn judge(&self, class: Option<Class>) -> bool {
+    /// Judges it anew.
+    pub fn judge(&self, class: Option<Class>) {
         let verdict = match class {
             None => HIDDEN,
             Some(class) if class.read_only == self.class.read_only => 0,
             Some(class) if class.read_only => READ_ONLY,
             Some(_) => FREE,
         };
-        self.verdict.swap(verdict, Ordering::Relaxed) != verdict || class != Some(self.class)
+        self.verdict.store(verdict, Ordering::Relaxed);
     }
 
     /// The view it belongs to.

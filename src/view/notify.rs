@@ -4,7 +4,7 @@ use super::View;
 use crate::types::{EntryName, Ino};
 
 /// One thing the kernel may have cached wrongly.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Invalidate {
     /// Attributes and pages of a node.
     Node(Ino),
@@ -19,6 +19,8 @@ pub enum Invalidate {
         /// Its name.
         name: EntryName,
     },
+    /// All names at once, present or missing, where [`Notify::forgets`].
+    Everything,
 }
 
 /// The way to the kernel of one mount.
@@ -28,6 +30,9 @@ pub trait Notify: Send + Sync {
 
     /// Tells it soon; may be called from a kernel request.
     fn tell_later(&self, events: Vec<Invalidate>);
+
+    /// The kernel takes [`Invalidate::Everything`].
+    fn forgets(&self) -> bool;
 
     /// Wakes watchers of these paths (relative to the root) by a touch from another process that changes nothing.
     fn nudge(&self, paths: Vec<crate::types::ViewPath>);

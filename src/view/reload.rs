@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Invalidate, View};
+use super::View;
 use crate::{policy::Policy, types::Kind};
 
 impl View {
@@ -12,17 +12,12 @@ impl View {
         let events = {
             let _tree = self.core.tree.write();
             *self.policy.write() = Arc::new(policy);
-            let mut events = Vec::new();
             for node in self.nodes.all() {
                 let Some(path) = node.path() else { continue };
-                if node.judge(self.class(&path, node.file.kind == Kind::Dir)) {
-                    let names = node.names.lock();
-                    events.extend(names.iter().map(|(parent, name)| Invalidate::Name(parent.ino, name.clone())));
-                }
-                // What a directory lists may have changed, and which names in it are known to be missing.
-                events.push(Invalidate::Node(node.ino));
+                node.judge(self.class(&path, node.file.kind == Kind::Dir));
             }
-            events
+            // What a directory lists may have changed, and which names in it are known to be missing.
+            self.everything()
         };
         if let Some(notify) = self.notify.get() {
             notify.tell(events);

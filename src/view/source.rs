@@ -41,6 +41,11 @@ pub struct Source {
 }
 
 impl Source {
+    /// How changes beside us are noticed: `told` at once, or `timed` when somebody looks a second later.
+    pub fn freshness(&self) -> &'static str {
+        if self.fs.is_watched() { "told" } else { "timed" }
+    }
+
     /// The identity in the log of what a descriptor in this source names.
     pub(crate) fn key_of(&self, fd: &OwnedFd) -> Result<NodeKey> {
         let fd = fd.try_clone().map_err(|_| Errno::MFILE)?;

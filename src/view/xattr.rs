@@ -14,6 +14,12 @@ use crate::{
 const OWN: &[u8] = b"user.wardfs.";
 /// POSIX ACLs do not travel through FUSE without kernel support that is not there yet.
 const ACL: &[u8] = b"system.posix_acl_";
+/// The kernel labels what a FUSE mount shows by itself; `ls` asks for each file's label, unless it hears that there are none.
+const LABEL: &[u8] = b"security.selinux";
+
+fn is_untold(name: &[u8]) -> bool {
+    name.starts_with(ACL) || name == LABEL
+}
 
 impl View {
     /// One attribute.
@@ -25,7 +31,7 @@ impl View {
         if let Some(own) = name.strip_prefix(OWN) {
             return self.own_xattr(&node, own);
         }
-        if name.starts_with(ACL) {
+        if is_untold(name) {
             return Err(Errno::NOTSUP.into());
         }
         Ok(host::get_xattr(node.file.host.path_fd()?.as_fd(), name)?)
@@ -53,7 +59,7 @@ impl View {
     pub fn list_xattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         let node = self.node(ino)?;
         let mut names = host::list_xattr(node.file.host.path_fd()?.as_fd())?;
-        names.retain(|name| !name.starts_with(ACL) && !name.starts_with(OWN));
+        names.retain(|name| !is_untold(name) && !name.starts_with(OWN));
         Ok(names)
     }
 
@@ -84,7 +90,7 @@ impl View {
         if name.starts_with(OWN) {
             return Err(Errno::PERM.into());
         }
-        if name.starts_with(ACL) {
+        if is_untold(name) {
             return Err(Errno::NOTSUP.into());
         }
         let _tree = self.core.tree.read();

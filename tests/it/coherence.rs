@@ -4,4 +4,5 @@ mod beside;
 mod conflicts;
 mod parallel;
 mod sight;
+mod warm;
 mod watch;

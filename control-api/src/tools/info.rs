@@ -44,6 +44,8 @@ pub struct SourceInfo {
     pub file_system: String,
     /// How old contents are kept: `linked` or `copying`, and `reflink` where that works.
     pub versioning: String,
+    /// How what others change beside the mount is noticed: `told` at once, or `timed`: within a second.
+    pub freshness: String,
 }
 
 /// The policy in words.

@@ -251,6 +251,13 @@ impl Mounted {
         command
     }
 
+    /// What `status --json` says of this daemon.
+    pub fn status(&self) -> Value {
+        let answer = self.setup.wardfs().args(["status", "--json"]).output().unwrap();
+        let all: Value = serde_json::from_slice(&answer.stdout).unwrap();
+        all["daemons"][0].clone()
+    }
+
     /// The daemon's process.
     pub fn pid(&self) -> Pid {
         self.daemon.as_ref().unwrap().pid
