@@ -1,5 +1,6 @@
 //! Host I/O: every system call on served directories, by handle or relative to an open directory, one name at a time.
 
+mod acl;
 mod cache;
 mod creds;
 mod dir;
@@ -14,12 +15,13 @@ mod sys;
 mod testing;
 mod watch;
 
+pub use acl::{has_acl, mode_for_all};
 pub use cache::raise_fd_limit;
 pub use creds::{CredGuard, FsetidGuard, as_caller, without_fsetid};
 pub use dir::{DirEntry, DirStream};
 pub use file::{
     AllocateMode, Whence, copy_range, fallocate, fsync, is_same_inode, lseek, read_at, read_exact_at, read_whole,
-    reflink, truncate, write_at,
+    reflink, set_append, truncate, write_at,
 };
 pub use fs::{FileKey, Fs, FsCaps, HostRef};
 pub use meta::{
@@ -31,7 +33,7 @@ pub use names::{
     remove_dir, remove_file, rename,
 };
 
-pub use probe::{access, place, probe_fine_ctime, probe_reflink, process_file};
+pub use probe::{access, access_of, place, probe_fine_ctime, probe_reflink, process_file};
 pub use sys::{close_on_exec, lock_file, unlock_file};
 pub use watch::{EntryRef, Seen, Watch, What, Woken, mounts_below};
 

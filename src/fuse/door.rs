@@ -394,7 +394,7 @@ impl Filesystem for Door {
 
     fn fallocate(
         &self,
-        _request: &Request,
+        request: &Request,
         ino: INodeNo,
         fh: FileHandle,
         offset: u64,
@@ -403,8 +403,10 @@ impl Filesystem for Door {
         reply: ReplyEmpty,
     ) {
         self.requests.count(Asked::Fallocate);
-        let (ino, fh, mode) = (Ino(ino.0), Fh(fh.0), AllocateMode::Raw(mode.cast_unsigned()));
-        self.answer(true, move |serve| empty(serve.run(|view| view.fallocate(ino, fh, mode, offset, length)), reply));
+        let (caller, ino, fh, mode) = (caller(request), Ino(ino.0), Fh(fh.0), AllocateMode::Raw(mode.cast_unsigned()));
+        self.answer(true, move |serve| {
+            empty(serve.run(|view| view.fallocate(&caller, ino, fh, mode, offset, length)), reply);
+        });
     }
 
     fn lseek(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
@@ -423,7 +425,7 @@ impl Filesystem for Door {
 
     fn copy_file_range(
         &self,
-        _request: &Request,
+        request: &Request,
         ino_in: INodeNo,
         fh_in: FileHandle,
         offset_in: u64,
@@ -437,8 +439,8 @@ impl Filesystem for Door {
         self.requests.count(Asked::CopyFileRange);
         let from = (Ino(ino_in.0), Fh(fh_in.0), offset_in);
         let to = (Ino(ino_out.0), Fh(fh_out.0), offset_out);
-        let length = length.min(COPY_MAX);
-        self.answer(true, move |serve| written(serve.run(|view| view.copy_range(from, to, length)), reply));
+        let (caller, length) = (caller(request), length.min(COPY_MAX));
+        self.answer(true, move |serve| written(serve.run(|view| view.copy_range(&caller, from, to, length)), reply));
     }
 }
 

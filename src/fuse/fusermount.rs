@@ -11,7 +11,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::{
+    fs::{CWD, Mode, OFlags},
+    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
+};
 
 use super::{mount::MountError, options::MountOptions};
 
@@ -21,8 +24,11 @@ const PROGRAM: &str = "fusermount3";
 /// served.
 ///
 /// # Errors
-/// `NoFusermount`, `Fusermount`, `System`.
+/// `Device`, `NoFusermount`, `Fusermount`, `System`.
 pub(super) fn mount(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
+    // It opens the device with our rights, and does not say what to do if it can't.
+    rustix::fs::openat(CWD, "/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| MountError::Device(error.into()))?;
     let failed = MountError::system("running fusermount3");
     let (ours, theirs) = UnixStream::pair().map_err(&failed)?;
     // Its standard input is the socket: descriptors other than the first three do not reach it.

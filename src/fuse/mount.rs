@@ -48,16 +48,16 @@ pub enum MountError {
         reason: String,
     },
     /// `/dev/fuse` cannot be opened.
-    #[error("/dev/fuse: {0}; `wardfs doctor` tells what is missing, `wardfs serve` works without a mount")]
+    #[error("/dev/fuse: {}; {}; or use `wardfs serve`, which works without a mount", .0, mend_device(.0))]
     Device(io::Error),
     /// Neither we may mount, nor is there a program that may.
     #[error(
-        "fusermount3 is not installed, and without it only root can mount; install fuse3, or use `wardfs serve`, which \
-         works without a mount"
+        "fusermount3 is not installed, and without it only root can mount; as root: apt-get install fuse3; or use \
+         `wardfs serve`, which works without a mount"
     )]
     NoFusermount,
     /// `fusermount3` refused.
-    #[error("fusermount3: {0}")]
+    #[error("fusermount3: {}{}", .0, mend_refusal(.0))]
     Fusermount(String),
     /// A system call failed.
     #[error("{what}: {source}")]
@@ -67,6 +67,22 @@ pub enum MountError {
         /// Its error.
         source: io::Error,
     },
+}
+
+/// The command that makes `/dev/fuse` usable.
+fn mend_device(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EACCES) => "as root: chmod 0666 /dev/fuse",
+        Some(libc::EPERM) => "in a container: start it with --device /dev/fuse --cap-add SYS_ADMIN",
+        Some(_) | None => {
+            "as root: modprobe fuse (in a container: start it with --device /dev/fuse --cap-add SYS_ADMIN)"
+        }
+    }
+}
+
+/// What `fusermount3` leaves out.
+fn mend_refusal(said: &str) -> &'static str {
+    if said.contains("user_allow_other") { "; as root: echo user_allow_other >> /etc/fuse.conf" } else { "" }
 }
 
 impl MountError {

@@ -75,6 +75,14 @@ pub fn write_at(fd: BorrowedFd<'_>, data: &[u8], offset: u64) -> Result<usize> {
     Ok(done)
 }
 
+/// Each write goes to the end from now on.
+///
+/// # Errors
+/// The host's.
+pub fn set_append(fd: BorrowedFd<'_>) -> Result<()> {
+    rustix::fs::fcntl_setfl(fd, rustix::fs::fcntl_getfl(fd)? | rustix::fs::OFlags::APPEND)
+}
+
 /// `ftruncate`.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Questions about the host that are not about one inode: where a descriptor lies, who a process is, what a caller may do.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::{
     fs::{Access, AtFlags, Mode, OFlags, StatxFlags, openat},
@@ -39,6 +39,14 @@ pub fn process_file(pid: u32, name: &str) -> Result<Vec<u8>> {
 /// EACCES; the host's.
 pub fn access(dir: BorrowedFd<'_>, access: Access) -> Result<()> {
     rustix::fs::accessat(dir, c".", access, AtFlags::EACCESS)
+}
+
+/// As [`access`], of any inode (an O_PATH descriptor is enough).
+///
+/// # Errors
+/// EACCES; the host's.
+pub fn access_of(fd: BorrowedFd<'_>, access: Access) -> Result<()> {
+    rustix::fs::accessat(rustix::fs::CWD, meta::proc_path(fd.as_raw_fd()), access, AtFlags::EACCESS)
 }
 
 /// Does FICLONE work in this directory? Tried with two nameless files.

@@ -2,6 +2,8 @@
 
 use std::{os::fd::AsFd, sync::Arc};
 
+use rustix::fs::Access;
+
 use super::{Fh, Result, View, ViewError, node::Node, record::changed};
 use crate::{
     crash_point,
@@ -61,6 +63,13 @@ impl View {
             attr.mode &= !0o222;
         }
         if attr.kind == Kind::Dir {
+            // The kernel lets callers through directories by mode bits alone, and asks us nothing.
+            if rustix::process::geteuid().is_root()
+                && attr.mode & 0o077 != 0
+                && let Ok(fd) = node.file.host.path_fd()
+            {
+                attr.mode = host::mode_for_all(fd.as_fd(), attr.mode).unwrap_or(attr.mode);
+            }
             // The number of subdirectories would tell of hidden ones; 1 means "not counted" (as btrfs does).
             if !self.policy().is_uniform() {
                 attr.nlink = 1;
@@ -92,6 +101,13 @@ impl View {
         }
         let _tree = self.core.tree.read();
         self.writable(&node)?;
+        // Its owner may set times and modes; the kernel made sure that nobody else does without write permission.
+        if fh.is_none() && (set.size.is_some() || set.atime.is_some() || set.mtime.is_some()) {
+            let owned = set.size.is_none() && node.file.host.attr()?.uid == caller.uid;
+            if !owned {
+                self.check_acl(caller, &node, Access::WRITE_OK)?;
+            }
+        }
         let mut state = node.file.state.lock();
         if fh.is_none() && node.file.was_replaced() {
             return Err(host::Errno::STALE.into());
@@ -181,6 +197,20 @@ impl View {
     /// The node the kernel means by a number.
     pub(crate) fn node(&self, ino: Ino) -> Result<Arc<Node>> {
         self.nodes.get(ino).ok_or(ViewError::Host(host::Errno::STALE))
+    }
+
+    /// Refuses a caller whom the host's access list keeps out, which the kernel, who judges by mode bits, lets through.
+    pub(crate) fn check_acl(&self, caller: &Caller, node: &Node, access: Access) -> Result<()> {
+        // Root passes every list; and a daemon that is not root has one caller, itself.
+        if caller.uid == 0 || !rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        let fd = node.file.host.path_fd()?;
+        if host::has_acl(fd.as_fd())? {
+            let _caller = host::as_caller(caller);
+            host::access_of(fd.as_fd(), access)?;
+        }
+        Ok(())
     }
 
     /// Refuses what policy lets nobody change.

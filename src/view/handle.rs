@@ -107,6 +107,14 @@ impl HandleTable {
 }
 
 impl Access {
+    /// The permissions that it takes.
+    fn wanted(self) -> rustix::fs::Access {
+        let mut wanted = rustix::fs::Access::empty();
+        wanted.set(rustix::fs::Access::READ_OK, self.read);
+        wanted.set(rustix::fs::Access::WRITE_OK, self.write || self.truncate);
+        wanted
+    }
+
     fn flags(self) -> OFlags {
         let mut flags = match (self.read, self.write) {
             (_, false) => OFlags::RDONLY,
@@ -144,6 +152,7 @@ impl View {
             }
         }
         self.visible(&node)?;
+        self.check_acl(caller, &node, access.wanted())?;
         if node.file.was_replaced() {
             // The kernel walks the path once more, and finds the new inode.
             self.core.note_stale(caller.pid);
@@ -256,13 +265,28 @@ impl View {
         access: Access,
     ) -> Result<(Entry, Opened)> {
         let _tree = self.core.tree.read();
-        let Made { node, attr, path, names: _names } =
-            self.make(caller, parent, name, Kind::File, |dir| host::create_file(dir, name, mode & 0o7777).map(drop))?;
+        let mut created = None;
+        let Made { node, attr, path, names: _names } = self.make(caller, parent, name, Kind::File, |dir| {
+            created = Some(host::create_file(dir, name, mode & 0o7777)?);
+            Ok(())
+        })?;
         let mut state = node.file.state.lock();
         let state = &mut *state;
         let actor = self.actor(caller);
         let access = Access { truncate: false, ..access };
-        let fd = node.file.host.open(access.flags())?;
+        let fd = match created {
+            // Whoever makes a file may write to it, even if its mode lets nobody open it again.
+            Some(fd) if access.write => {
+                if access.append {
+                    host::set_append(fd.as_fd())?;
+                }
+                fd
+            }
+            created => match (node.file.host.open(access.flags()), created) {
+                (Err(Errno::ACCESS), Some(fd)) => fd,
+                (opened, _) => opened?,
+            },
+        };
         let fh = self.handles.reserve();
         if let Some(place) = self.place_of(&path, node.class.unversioned) {
             let op = self.core.store.next_op();
@@ -414,9 +438,19 @@ impl View {
     ///
     /// # Errors
     /// As `write`; EOPNOTSUPP.
-    pub fn fallocate(&self, ino: Ino, fh: Fh, mode: AllocateMode, offset: u64, len: u64) -> Result<()> {
+    pub fn fallocate(
+        &self,
+        caller: &Caller,
+        ino: Ino,
+        fh: Fh,
+        mode: AllocateMode,
+        offset: u64,
+        len: u64,
+    ) -> Result<()> {
         let handle = self.writer(ino, fh)?;
         self.about_to_write(&handle.node)?;
+        // The kernel does not say whether setuid bits shall go.
+        let _no_fsetid = (caller.uid != 0).then(host::without_fsetid);
         Ok(host::fallocate(handle.fd(), mode, offset, len)?)
     }
 
@@ -424,9 +458,10 @@ impl View {
     ///
     /// # Errors
     /// As `write`.
-    pub fn copy_range(&self, from: (Ino, Fh, u64), to: (Ino, Fh, u64), len: u64) -> Result<u64> {
+    pub fn copy_range(&self, caller: &Caller, from: (Ino, Fh, u64), to: (Ino, Fh, u64), len: u64) -> Result<u64> {
         let target = self.writer(to.0, to.1)?;
         self.about_to_write(&target.node)?;
+        let _no_fsetid = (caller.uid != 0).then(host::without_fsetid);
         self.with_fd(from.0, from.1, OFlags::RDONLY, |fd| host::copy_range(fd, from.2, target.fd(), to.2, len))
     }
 

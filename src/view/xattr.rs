@@ -95,6 +95,7 @@ impl View {
         }
         let _tree = self.core.tree.read();
         self.writable(&node)?;
+        self.check_acl(caller, &node, rustix::fs::Access::WRITE_OK)?;
         let mut state = node.file.state.lock();
         let state = &mut *state;
         let attr = node.file.host.attr()?;

@@ -20,4 +20,6 @@ mod statfs;
 mod times;
 mod truncate;
 mod unlinked;
+mod unprivileged;
+mod users;
 mod xattrs;

@@ -39,3 +39,17 @@ fn a_read_through_one_name_sees_a_write_through_the_other_that_is_cached() {
         assert_eq!(std::fs::read_to_string(mount.at(read)).unwrap(), content);
     }
 }
+
+#[test]
+fn the_hosts_limit_of_links_is_told() {
+    let Some(mount) = Setup::new().file("a", "x").mount() else { return };
+    let made = (0..70_000).find(|n| std::fs::hard_link(mount.beside("a"), mount.beside(&format!("l{n}"))).is_err());
+    // Some file systems have no limit that a test could reach.
+    let Some(made) = made else { return };
+    let full = |name: &str| std::fs::hard_link(mount.at("a"), mount.at(name)).map_err(|error| error.raw_os_error());
+    assert_eq!(full("more"), Err(Some(libc::EMLINK)));
+    std::fs::remove_file(mount.at("l0")).unwrap();
+    assert_eq!(full("more"), Ok(()));
+    assert_eq!(full("again"), Err(Some(libc::EMLINK)));
+    assert_eq!(std::fs::metadata(mount.at("a")).unwrap().nlink(), u64::try_from(made).unwrap() + 1);
+}
