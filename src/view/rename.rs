@@ -166,8 +166,6 @@ impl View {
         changes.push(self.change(&place, &node, state, change)?);
         if let Some(session) = &mut state.session {
             session.seen = attr_now(&node)?;
-            // What was recorded stays; what is written from here on is an operation at the new place.
-            session.place = place;
         }
         Ok(Some(changes))
     }

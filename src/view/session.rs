@@ -19,7 +19,10 @@ use crate::{
 /// What is known of a file while it is open for writing.
 pub(crate) struct Session {
     pub op: OpId,
+    /// The operation under which the log has it as open.
+    mark: OpId,
     pub actor: Actor,
+    /// Where the file stood when `op` was numbered: a move since then is an operation after it.
     pub place: Place,
     /// The state before; none if the session's own open created the file.
     pub before: Option<State>,
@@ -72,6 +75,7 @@ impl View {
         crash_point!("open-marked");
         state.session = Some(Session {
             op,
+            mark: op,
             actor: actor.clone(),
             place,
             before: Some(before),
@@ -110,6 +114,7 @@ impl View {
         }
         state.session = Some(Session {
             op,
+            mark: op,
             actor: actor.clone(),
             place,
             before: None,
@@ -158,6 +163,9 @@ impl View {
         if session.recorded && session.actor != *by {
             // Another writer's turn: an operation of its own, from what was last recorded.
             session.op = self.core.store.next_op();
+            if let Some(place) = self.recording_place(node) {
+                session.place = place;
+            }
             session.before = known.map(|mut before| {
                 if matches!(before.content, Content::Live(_)) {
                     before.content = Content::Lost(Loss::Coalesced);
@@ -206,9 +214,9 @@ impl View {
         let Some(session) = &mut state.session else { return sealed };
         session.writers.retain(|(writer, _)| *writer != fh);
         if session.writers.is_empty() {
-            let (op, recorded, place) = (session.op, session.recorded, session.place.clone());
+            let (mark, recorded, place) = (session.mark, session.recorded, session.place.clone());
             state.session = None;
-            self.core.store.closed(op)?;
+            self.core.store.closed(mark)?;
             crash_point!("session-ended");
             if recorded && node.file.kind == Kind::File {
                 self.core.storer.offer(&place, &node.file);
@@ -220,7 +228,7 @@ impl View {
     /// Closes a session whose file lost its last name: nothing more of it is recorded.
     pub(crate) fn abandon(&self, state: &mut FileState) -> Result<()> {
         if let Some(session) = state.session.take() {
-            self.core.store.closed(session.op)?;
+            self.core.store.closed(session.mark)?;
             state.head = match std::mem::take(&mut state.head) {
                 Head::Known(id, _) => Head::Unknown(Some(id)),
                 other @ (Head::Unknown(_) | Head::Unloaded) => other,

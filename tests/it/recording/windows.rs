@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{back_to, host, point, revert};
-use crate::harness::{Mounted, Setup, sh};
+use crate::harness::{Mounted, Setup, Times, Tree, sh};
 
 #[test]
 fn a_file_written_through_one_long_open_handle_comes_back() {
@@ -63,4 +63,24 @@ fn two_writers_of_one_file_both_show() {
     assert_eq!(host(&mount, "a"), b"begin\ninner\nouter\n");
     back_to(&mut client, "before");
     assert_eq!(host(&mount, "a"), b"begin\n");
+}
+
+#[test]
+fn a_file_that_is_renamed_while_it_is_written_is_taken_back_with_its_directory() {
+    for first in ["exec 3>d/part", "exec 3>d/part; echo one >&3", "exec 3>>d/old; mv d/old d/part; echo one >&3"] {
+        let Some(mount) = Setup::new().file("kept", "").mount() else { return };
+        sh(mount.source(), "mkdir d; echo old > d/old").ok();
+        let mut client = mount.client();
+        let before = Tree::of(mount.path(), Times::Compare);
+        point(&mut client, "before");
+        sh(mount.path(), &format!("{first}; mv d/part d/whole; echo two >&3; mv d e; echo three >&3; exec 3>&-")).ok();
+        let written = Tree::of(mount.path(), Times::Compare);
+        point(&mut client, "written");
+        sh(mount.path(), "rm -rf e").ok();
+        back_to(&mut client, "written");
+        Tree::of(mount.path(), Times::Compare).same(&written, first);
+        sh(mount.path(), "rm -rf e").ok();
+        back_to(&mut client, "before");
+        Tree::of(mount.path(), Times::Compare).same(&before, first);
+    }
 }
