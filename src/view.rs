@@ -25,6 +25,7 @@ mod net;
 mod node;
 mod notify;
 mod outside;
+mod places;
 mod plan;
 mod record;
 mod recover;

@@ -125,6 +125,17 @@ impl ViewPath {
         }
     }
 
+    /// The least path that may lie below this one: all that do follow it in the order of paths, and nothing else before them.
+    #[must_use]
+    pub fn first_below(&self) -> Self {
+        self.join(&EntryName(Box::new([1])))
+    }
+
+    /// This path, then each directory above it, up to and with the root.
+    pub fn ancestors(&self) -> impl Iterator<Item = ViewPath> {
+        std::iter::successors(Some(self.clone()), ViewPath::parent)
+    }
+
     /// The directory that holds it; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {

@@ -136,6 +136,9 @@ impl View {
         if matches!(error, ViewError::Host(host::Errno::NOTEMPTY)) {
             return ViewError::NotEmpty(path);
         }
+        if matches!(error, ViewError::Host(host::Errno::NOENT)) {
+            return ViewError::NotFound(path);
+        }
         error
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ViewChange;
+use super::{ViewChange, places::Places};
 use crate::{
     types::{NodeId, OpId, ViewPath},
     versions::{ChangeKind, Content, NodeKey, State},
@@ -29,11 +29,6 @@ pub(crate) enum Expected {
     State { op: OpId, node: NodeId, state: Box<State> },
 }
 
-enum Moved {
-    From(ViewPath, ViewPath),
-    Exchanged(ViewPath, ViewPath),
-}
-
 /// The net effect so far; changes are taken back newest first.
 #[derive(Default)]
 pub(crate) struct Net {
@@ -43,7 +38,7 @@ pub(crate) struct Net {
     pub gone: BTreeSet<ViewPath>,
     /// By path as it is now.
     pub expected: BTreeMap<ViewPath, Expected>,
-    moved: Vec<Moved>,
+    places: Places,
 }
 
 impl Net {
@@ -111,16 +106,19 @@ impl Net {
 
     /// Where something that stood at `path` at this point of the past stands now.
     pub fn present(&self, path: &ViewPath) -> ViewPath {
-        self.moved.iter().rev().fold(path.clone(), |path, moved| match moved {
-            Moved::From(old, new) => rebase(&path, old, new).unwrap_or(path),
-            Moved::Exchanged(a, b) => rebase(&path, a, b).or_else(|| rebase(&path, b, a)).unwrap_or(path),
-        })
+        self.places.now(path)
     }
 
     fn take(&mut self, path: &ViewPath) -> (Wanted, Vec<(ViewPath, Wanted)>) {
         let now = self.present(path);
         let top = self.wanted.remove(path).unwrap_or_else(|| Wanted { now: Some(now), ..Wanted::default() });
-        let keys: Vec<ViewPath> = self.wanted.keys().filter(|key| key.starts_with(path)).cloned().collect();
+        let keys: Vec<ViewPath> = self
+            .wanted
+            .range(path.first_below()..)
+            .map(|(key, _)| key)
+            .take_while(|key| key.starts_with(path))
+            .cloned()
+            .collect();
         let below = keys
             .into_iter()
             .filter_map(|key| {
@@ -142,19 +140,15 @@ impl Net {
         let object = self.take(new);
         self.wanted.insert(new.clone(), Wanted { absent: true, ..Wanted::default() });
         self.put(old, object);
-        self.moved.push(Moved::From(old.clone(), new.clone()));
+        self.places.was_at(new, old);
     }
 
     fn swap(&mut self, a: &ViewPath, b: &ViewPath) {
         let (at_a, at_b) = (self.take(a), self.take(b));
         self.put(b, at_a);
         self.put(a, at_b);
-        self.moved.push(Moved::Exchanged(a.clone(), b.clone()));
+        self.places.swap(a, b);
     }
-}
-
-fn rebase(path: &ViewPath, old: &ViewPath, new: &ViewPath) -> Option<ViewPath> {
-    path.strip_prefix(old).map(|rest| new.join_path(&rest))
 }
 
 #[cfg(test)]

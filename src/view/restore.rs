@@ -1,7 +1,7 @@
 //! From the net effect to a plan: moves out of the way, removals, then from the top down what shall stand at each path.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -28,6 +28,14 @@ pub(crate) struct Restore<'a> {
     /// Contents that come from a merge, by path.
     merged: BTreeMap<ViewPath, Vec<u8>>,
     plan: Plan,
+    /// What the plan has moved so far, in order.
+    moved: Vec<(ViewPath, ViewPath)>,
+    /// Where in `moved` a path is moved from.
+    moved_from: HashMap<ViewPath, Vec<usize>>,
+    /// Paths from which the plan takes what stands there now.
+    taken: HashSet<ViewPath>,
+    /// Paths at which the plan puts something.
+    put: HashSet<ViewPath>,
     unmet: Vec<Conflict>,
 }
 
@@ -41,6 +49,10 @@ impl<'a> Restore<'a> {
             gone: net.gone.clone(),
             merged: BTreeMap::new(),
             plan: Plan::default(),
+            moved: Vec::new(),
+            moved_from: HashMap::new(),
+            taken: HashSet::new(),
+            put: HashSet::new(),
             unmet: Vec::new(),
         }
     }
@@ -48,29 +60,30 @@ impl<'a> Restore<'a> {
     /// Deals with the conflicts as the caller chose; returns those that stay.
     pub fn settle_conflicts(&mut self, found: Vec<Conflict>, on_conflict: OnConflict) -> Result<Vec<Conflict>> {
         let mut left = Vec::new();
+        let mut dropped = HashSet::new();
         for conflict in found {
             match on_conflict {
                 OnConflict::Fail => left.push(conflict),
                 OnConflict::Force => {}
                 OnConflict::Skip => {
-                    self.drop_wanted(&conflict.path);
+                    dropped.insert(conflict.path.clone());
                     left.push(conflict);
                 }
                 OnConflict::Merge => match self.merge(&conflict)? {
                     Some(bytes) => {
                         self.merged.insert(conflict.path.clone(), bytes);
                     }
-                    None => {
-                        self.drop_wanted(&conflict.path);
-                        left.push(conflict);
-                    }
+                    None => left.push(conflict),
                 },
                 OnConflict::Aside => {
-                    self.put_aside(&conflict.path);
+                    if !self.put_aside(&conflict.path) {
+                        dropped.insert(conflict.path.clone());
+                    }
                     left.push(conflict);
                 }
             }
         }
+        self.drop_wanted(&dropped);
         // Under merge, what cannot be merged refuses the whole, as under fail.
         if on_conflict == OnConflict::Merge && !left.is_empty() {
             return Err(ViewError::RevertConflict(left));
@@ -78,10 +91,15 @@ impl<'a> Restore<'a> {
         Ok(left)
     }
 
-    /// What is wanted of the thing that stands at `now` is wanted no more.
-    fn drop_wanted(&mut self, now: &ViewPath) {
-        self.wanted.retain(|path, wanted| wanted.now.as_ref() != Some(now) && path != now);
-        self.gone.remove(now);
+    /// What is wanted of the things that stand at these paths now is wanted no more.
+    fn drop_wanted(&mut self, now: &HashSet<ViewPath>) {
+        if now.is_empty() {
+            return;
+        }
+        self.wanted.retain(|path, wanted| {
+            !now.contains(path) && wanted.now.as_ref().is_none_or(|stands| !now.contains(stands))
+        });
+        self.gone.retain(|path| !now.contains(path));
     }
 
     fn merge(&self, conflict: &Conflict) -> Result<Option<Vec<u8>>> {
@@ -113,11 +131,11 @@ impl<'a> Restore<'a> {
         }
     }
 
-    /// The old state goes to a name beside the path, which stays as it is.
-    fn put_aside(&mut self, path: &ViewPath) {
-        let Some(wanted) = self.wanted.remove(path) else { return self.drop_wanted(path) };
+    /// The old state goes to a name beside the path, which stays as it is. False if no state is wanted at that path.
+    fn put_aside(&mut self, path: &ViewPath) -> bool {
+        let Some(wanted) = self.wanted.remove(path) else { return false };
         let (Some((node, state)), Some(parent), Some(name)) = (wanted.state, path.parent(), path.file_name()) else {
-            return;
+            return true;
         };
         let op = match self.net.expected.get(path) {
             Some(Expected::State { op, .. }) => op.0,
@@ -130,6 +148,7 @@ impl<'a> Restore<'a> {
                 Wanted { state: Some((node, State { nlink: 1, ..state })), ..Wanted::default() },
             );
         }
+        true
     }
 
     /// The plan, and what it could not do.
@@ -168,7 +187,7 @@ impl<'a> Restore<'a> {
     fn removals(&mut self, dirs: bool) -> Result<()> {
         let mut gone: Vec<ViewPath> = self.gone.iter().cloned().collect();
         gone.sort_by_key(|path| std::cmp::Reverse(path.depth()));
-        let removed: BTreeSet<ViewPath> = gone.iter().cloned().collect();
+        let leaving: HashSet<ViewPath> = if dirs { self.leaving() } else { HashSet::new() };
         for path in gone {
             let Some(found) = self.look(&path)? else { continue };
             // What stands where the same kind of thing shall stand again is changed, not removed.
@@ -182,7 +201,7 @@ impl<'a> Restore<'a> {
             if stays || (found.attr.kind == Kind::Dir) != dirs {
                 continue;
             }
-            if dirs && !self.empties(&found, &removed)? {
+            if dirs && !self.empties(&found, &leaving)? {
                 self.unmet(&path, ConflictCode::NotEmpty, "it holds other entries now, so it stays");
                 continue;
             }
@@ -191,17 +210,18 @@ impl<'a> Restore<'a> {
         Ok(())
     }
 
-    /// Will a directory be empty once the plan is applied so far?
-    fn empties(&self, found: &Found, removed: &BTreeSet<ViewPath>) -> Result<bool> {
-        let leaving: HashSet<ViewPath> = self
+    /// What is removed, and what is moved, from where it stands now.
+    fn leaving(&self) -> HashSet<ViewPath> {
+        let moving = self
             .wanted
             .iter()
-            .filter_map(|(path, wanted)| wanted.now.clone().filter(|now| !wanted.absent && now != path))
-            .collect();
-        Ok(self.view.entries_of(found)?.iter().all(|name| {
-            let path = found.path.join(name);
-            removed.contains(&path) || leaving.contains(&path)
-        }))
+            .filter_map(|(path, wanted)| wanted.now.clone().filter(|now| !wanted.absent && now != path));
+        moving.chain(self.gone.iter().cloned()).collect()
+    }
+
+    /// Will a directory be empty once the plan is applied so far?
+    fn empties(&self, found: &Found, leaving: &HashSet<ViewPath>) -> Result<bool> {
+        Ok(self.view.entries_of(found)?.iter().all(|name| leaving.contains(&found.path.join(name))))
     }
 
     fn remove(&mut self, found: &Found) -> Result<()> {
@@ -214,19 +234,25 @@ impl<'a> Restore<'a> {
             .place_of(&path, found.class.unversioned)
             .ok_or_else(|| ViewError::ReadOnly(found.path.clone()))?;
         self.plan.push(&place, ChangeKind::Remove, before.id, Some(&found.node), None, Some(&before), None);
+        self.taken.insert(path);
         Ok(())
     }
 
     /// Where something that stands at `path` now stands when the steps planned so far are done.
     fn after_moves(&self, path: &ViewPath) -> ViewPath {
         let mut path = path.clone();
-        for step in self.plan.steps.iter().filter(|step| step.change.kind == ChangeKind::Rename) {
-            let place = |at: &ViewPath| self.view.place(step.source.id, at);
-            if let (Some(from), Some(to)) = (step.change.from.as_ref().and_then(place), place(&step.change.path))
-                && let Some(rest) = path.strip_prefix(&from)
-            {
+        let mut done = 0;
+        // The next of the moves that takes the path, or a directory above it, along.
+        let next = |path: &ViewPath, done: usize| {
+            let of = |dir: &ViewPath| self.moved_from.get(dir)?.iter().copied().find(|at| *at >= done);
+            path.ancestors().filter_map(|dir| of(&dir)).min()
+        };
+        while let Some(at) = next(&path, done) {
+            let (from, to) = &self.moved[at];
+            if let Some(rest) = path.strip_prefix(from) {
                 path = to.join_path(&rest);
             }
+            done = at + 1;
         }
         path
     }
@@ -242,20 +268,19 @@ impl<'a> Restore<'a> {
             .filter(|(from, to)| from != to)
             .collect();
         // A directory carries what is in it.
-        let all = moves.clone();
+        let mut targets: HashMap<ViewPath, Vec<ViewPath>> = HashMap::new();
+        for (from, to) in &moves {
+            targets.entry(from.clone()).or_default().push(to.clone());
+        }
         moves.retain(|(from, to)| {
-            !all.iter().any(|(dir, dir_to)| {
-                dir != from && from.strip_prefix(dir).is_some_and(|rest| dir_to.join_path(&rest) == *to)
+            !from.ancestors().skip(1).any(|dir| {
+                let carried =
+                    |dir_to: &ViewPath| from.strip_prefix(&dir).is_some_and(|rest| dir_to.join_path(&rest) == *to);
+                targets.get(&dir).is_some_and(|all| all.iter().any(carried))
             })
         });
         moves.sort_by_key(|(from, _)| std::cmp::Reverse(from.depth()));
-        let entangled = moves.len() > 1
-            && moves.iter().enumerate().any(|(at, (from, to))| {
-                moves.iter().enumerate().any(|(other, (f, t))| {
-                    at != other
-                        && (to.starts_with(f) || f.starts_with(from) || t.starts_with(from) || from.starts_with(f))
-                })
-            });
+        let entangled = entangled(&moves);
         let mut later = Vec::new();
         for (at, (from, to)) in moves.into_iter().enumerate() {
             let Some(found) = self.look(&from)? else {
@@ -308,6 +333,10 @@ impl<'a> Restore<'a> {
             Some(&before),
             Some(after),
         );
+        self.moved_from.entry(from.clone()).or_default().push(self.moved.len());
+        self.moved.push((from.clone(), to.clone()));
+        self.taken.insert(from.clone());
+        self.put.insert(to.clone());
         Ok(())
     }
 
@@ -381,7 +410,7 @@ impl<'a> Restore<'a> {
     /// What will stand at a path when moves and removals are done, before anything is put there.
     fn occupant(&self, path: &ViewPath) -> Result<Option<Found>> {
         let stands = self.before_moves(path);
-        if self.is_taken_away(&stands) { Ok(None) } else { self.look(&stands) }
+        if self.taken.contains(&stands) { Ok(None) } else { self.look(&stands) }
     }
 
     /// Where something that will be carried to `path` by a directory's move stands now.
@@ -399,45 +428,31 @@ impl<'a> Restore<'a> {
         path.clone()
     }
 
-    /// Is what stands at `path` now removed or moved by the plan already?
-    fn is_taken_away(&self, path: &ViewPath) -> bool {
-        self.plan.steps.iter().any(|step| {
-            let here = |at: &ViewPath| self.view.place(step.source.id, at).as_ref() == Some(path);
-            match step.change.kind {
-                ChangeKind::Remove => here(&step.change.path),
-                ChangeKind::Rename => step.change.from.as_ref().is_some_and(here),
-                ChangeKind::Create | ChangeKind::Write | ChangeKind::Meta | ChangeKind::Exchange | ChangeKind::Link => {
-                    false
-                }
-            }
-        })
-    }
-
     fn create(&mut self, path: &ViewPath, node: NodeId, state: State) -> Result<()> {
         let class = self.view.may_create(path, state.kind == Kind::Dir)?;
         if let Some(parent) = path.parent()
+            && !self.puts(&parent)
             && self.look(&parent)?.is_none()
-            && !self.plans(&parent)
         {
             self.parents(&parent)?;
         }
         let place = self.view.place_of(path, class.unversioned).ok_or_else(|| ViewError::ReadOnly(path.clone()))?;
         let after = State { nlink: 1, ..state };
         self.plan.push(&place, ChangeKind::Create, node, None, None, None, Some((after, None)));
+        self.put.insert(path.clone());
         Ok(())
     }
 
-    /// Will something stand at `path` by what is planned?
-    fn plans(&self, path: &ViewPath) -> bool {
-        self.plan.steps.iter().any(|step| {
-            matches!(step.change.kind, ChangeKind::Create | ChangeKind::Rename)
-                && self.view.place(step.source.id, &step.change.path).is_some_and(|at| path.starts_with(&at))
-        })
+    /// Is something put at `path`, or at a directory above it, by what is planned?
+    fn puts(&self, path: &ViewPath) -> bool {
+        path.ancestors().any(|dir| self.put.contains(&dir))
     }
 
     /// Directories above a path that somebody else removed.
     fn parents(&mut self, parent: &ViewPath) -> Result<()> {
-        self.view.plan_parents(self.request, &mut self.plan, parent).map(drop)
+        self.view.plan_parents(self.request, &mut self.plan, parent)?;
+        self.put.insert(parent.clone());
+        Ok(())
     }
 
     fn change_to(&mut self, path: &ViewPath, found: &Found, node: NodeId, mut state: State) -> Result<()> {
@@ -507,4 +522,17 @@ impl<'a> Restore<'a> {
         }
         Ok(())
     }
+}
+
+/// Does one move stand in another's way, or carry its end along?
+fn entangled(moves: &[(ViewPath, ViewPath)]) -> bool {
+    let mut from_at: HashMap<&ViewPath, usize> = HashMap::new();
+    for (at, (from, _)) in moves.iter().enumerate() {
+        if from_at.insert(from, at).is_some() {
+            return true;
+        }
+    }
+    let other =
+        |path: &ViewPath, at: usize| path.ancestors().any(|dir| from_at.get(&dir).is_some_and(|found| *found != at));
+    moves.iter().enumerate().any(|(at, (from, to))| other(from, at) || other(to, at))
 }
