@@ -58,6 +58,12 @@ const MASK: u64 = libc::FAN_MODIFY
 pub struct What(u64);
 
 impl What {
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: What) -> What {
+        What(self.0 | other.0)
+    }
+
     /// The content changed.
     pub fn modified(self) -> bool {
         self.0 & libc::FAN_MODIFY != 0

@@ -15,7 +15,7 @@ use crate::{
     crash_point,
     host::{self, Errno},
     types::{Actor, Attr, Channel, Hash, Kind, NodeId, ViewPath},
-    versions::{Change, ChangeKind, Content, Loss, OpKind, State, crash},
+    versions::{Content, Loss, State, crash},
 };
 
 impl View {
@@ -42,12 +42,12 @@ impl View {
         destroys: bool,
     ) -> Result<State> {
         self.load(node, state)?;
+        self.external(place, node, state, attr, &Actor::of(Channel::External))?;
         let mut known = state.known().filter(|known| known.is_current(attr)).cloned();
         if let Some(known) = &mut known {
             // What was dropped since it was stored is in the file alone.
             self.core.store.freshen(known)?;
         }
-        let outside = known.is_none() && state.known().is_some();
         let mut before = match known {
             // A directory's times and size change with what is in it; that is not a change of it.
             Some(known) if attr.kind == Kind::Dir => {
@@ -65,15 +65,9 @@ impl View {
             if attr.kind == Kind::File {
                 before.content = Content::Lost(Loss::Policy);
             }
-        } else if attr.kind == Kind::File
-            && (destroys || outside)
-            && matches!(before.content, Content::Live(_) | Content::Lost(_))
-        {
+        } else if attr.kind == Kind::File && destroys && matches!(before.content, Content::Live(_) | Content::Lost(_)) {
             let id = self.number(node, state)?;
             before.content = self.keep(place, &node.file, attr, id)?;
-        }
-        if outside {
-            self.record_outside(place, state, &before)?;
         }
         Ok(before)
     }
@@ -135,33 +129,6 @@ impl View {
                 if error == Errno::FBIG { Ok(Content::Lost(Loss::Size)) } else { Err(error.into()) }
             }
         }
-    }
-
-    /// Records what somebody did to a file beside us since its last record.
-    fn record_outside(&self, place: &Place, state: &mut FileState, now: &State) -> Result<()> {
-        let Head::Known(id, old) = &state.head else { return Ok(()) };
-        let mut old = old.clone();
-        if matches!(old.content, Content::Live(_)) {
-            old.content = Content::Lost(Loss::External);
-        }
-        let id = *id;
-        let change = Change {
-            source: place.source.id,
-            path: place.path.clone(),
-            kind: ChangeKind::Write,
-            from: None,
-            node: id,
-            key: None,
-            unversioned: super::record::loss_of(place, Some(&old)),
-            before: Some(old),
-            after: Some(now.clone()),
-            staged: None,
-            coalesced: false,
-        };
-        self.append(self.core.store.next_op(), OpKind::External, &Actor::of(Channel::External), vec![change])?;
-        crash_point!("outside-recorded");
-        state.head = Head::Known(id, now.clone());
-        Ok(())
     }
 
     /// The path a change is reported under.

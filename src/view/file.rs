@@ -82,6 +82,11 @@ impl FileTable {
         self.files.read().get(key).and_then(Weak::upgrade)
     }
 
+    /// All files that somebody refers to.
+    pub fn all(&self) -> Vec<Weak<File>> {
+        self.files.read().values().cloned().collect()
+    }
+
     /// As `adopt`, with attributes at hand.
     pub fn get_or_insert(&self, host: Arc<HostRef>, attr: &Attr) -> Arc<File> {
         let known = self.files.read().get(host.key()).and_then(Weak::upgrade);

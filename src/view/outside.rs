@@ -1,10 +1,12 @@
 //! Changes beside us: the kernel reports each change on the sources' file systems; what other kernels' caches hold of it is
-//! dropped at once.
+//! dropped at once, and what changed is recorded soon after.
 //!
 //! Reports are hints. Whatever follows from one is found by looking at the host again. The thread that reads them holds no
 //! lock while it tells a mount's kernel.
 
+mod feed;
 mod names;
+mod record;
 mod tell;
 
 use std::{
@@ -18,6 +20,7 @@ use std::{
 
 use parking_lot::Mutex;
 
+use self::feed::Feed;
 use super::{Core, Invalidate, Source, View, file::File};
 use crate::host::{self, Errno, Fs, Seen, Watch};
 
@@ -141,9 +144,9 @@ impl Drop for End {
 }
 
 fn run(core: &Weak<Core>, watch: &Watch) {
-    let mut mounts = Vec::new();
+    let (mut mounts, mut feed) = (Vec::new(), Feed::default());
     loop {
-        let Ok(woken) = watch.wait(None) else { return };
+        let Ok(woken) = watch.wait(feed.due()) else { return };
         if woken.stopped {
             return;
         }
@@ -156,14 +159,15 @@ fn run(core: &Weak<Core>, watch: &Watch) {
                 core.forget_all();
             }
         }
-        if woken.events && !read(&core, watch) {
+        if woken.events && !read(&core, watch, &mut feed) {
             return;
         }
+        feed.record(&core);
     }
 }
 
 /// Reads what waits and tells it. False if the watch does not work any more.
-fn read(core: &Core, watch: &Watch) -> bool {
+fn read(core: &Core, watch: &Watch, feed: &mut Feed) -> bool {
     std::thread::sleep(GATHER);
     let mut batch = Vec::new();
     let Ok(whole) = watch.read(BATCH, &mut |seen| batch.push(seen)) else { return false };
@@ -173,7 +177,9 @@ fn read(core: &Core, watch: &Watch) -> bool {
     if !whole {
         core.outside.counts.overflows.fetch_add(1, Ordering::Relaxed);
         core.forget_all();
+        feed.compare_all(core);
     }
+    feed.take(core, batch);
     true
 }
 

@@ -2,6 +2,7 @@
 
 mod beside;
 mod conflicts;
+mod feed;
 mod parallel;
 mod sight;
 mod warm;

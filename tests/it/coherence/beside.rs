@@ -36,6 +36,8 @@ fn known(mount: &Mounted) {
     assert_eq!(fs::metadata(mount.at("a")).unwrap().len(), 4);
     assert_eq!(fs::read_to_string(mount.at("link")).unwrap(), "one\n");
     assert!(!mount.at("new").exists() && !mount.at("dir/new").exists());
+    // Reading made the kernel ask again; now it knows.
+    assert_eq!(fs::metadata(mount.at("a")).unwrap().len(), 4);
 }
 
 #[test]
