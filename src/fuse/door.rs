@@ -1,6 +1,13 @@
 //! FUSE requests, one by one: arguments in, a call of the room, the answer out. A panic in one answers EIO and no more.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc, time::SystemTime};
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::Arc,
+    time::SystemTime,
+};
 
 use fuser::{
     AccessFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig, LockOwner,
@@ -45,7 +52,12 @@ impl Door {
     /// Answers on the pool if the request may wait for a disk, else here.
     fn answer(&self, waits: bool, work: impl FnOnce(&Serve) + Send + 'static) {
         let serve = Arc::clone(&self.serve);
-        if waits { self.pool.run(move || work(&serve)) } else { work(&serve) }
+        if waits {
+            self.pool.run(move || work(&serve));
+        } else if catch_unwind(AssertUnwindSafe(|| work(&serve))).is_err() {
+            // What was not answered was when its reply went.
+            tracing::error!("a request panicked; it is answered with an I/O error");
+        }
     }
 }
 

@@ -36,6 +36,9 @@ use crate::{host::Errno, view::View};
 /// How long a dropped mount waits for its users.
 const DROP_WAIT: Duration = Duration::from_secs(5);
 
+/// How long open files may take to be sealed at the end, at least.
+const SEAL_WAIT: Duration = Duration::from_secs(5);
+
 /// Why a mount could not be made. Nothing is mounted then.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
@@ -312,15 +315,16 @@ impl Mount {
         self.notify.stop();
         self.view.set_nudger(0);
         let mut ended = self.end.wait_for(Some(deadline));
-        if let Err(error) = self.view.release_all() {
-            tracing::error!(%error, "a file could not be sealed at the end");
-        }
         if !ended {
             tracing::warn!(mountpoint = %self.mountpoint.display(), "the mount is still in use; it is cut off");
             if let Err(error) = self.device.abort() {
                 tracing::error!(%error, "the mount could not be cut off; it ends with this process");
             }
             ended = self.end.wait_for(Some(DROP_WAIT));
+        }
+        self.seal(deadline.max(SEAL_WAIT));
+        if ended {
+            self.notify.join();
         }
         match session.take() {
             Some(thread) if ended => {
@@ -331,6 +335,26 @@ impl Mount {
             Some(_) | None => {}
         }
         Ok(())
+    }
+
+    /// Records what files that are still open hold. One whose request hangs may never be free for that: it is looked at by the
+    /// next start.
+    fn seal(&self, time: Duration) {
+        let (done, wait) = std::sync::mpsc::channel();
+        let view = Arc::clone(&self.view);
+        let sealing = std::thread::Builder::new().name("sealing".into()).spawn(move || {
+            // Nobody hears it who has given up waiting.
+            let _ = done.send(view.release_all());
+        });
+        if sealing.is_err() {
+            tracing::error!("no thread could be started; open files are not sealed");
+            return;
+        }
+        match wait.recv_timeout(time) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "a file could not be sealed at the end"),
+            Err(_) => tracing::error!("a request hangs, and what it holds is not sealed"),
+        }
     }
 
     /// Its touches are known for what they are before it is asked for any.

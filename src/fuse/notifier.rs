@@ -101,18 +101,28 @@ impl KernelNotify {
         *self.nudger.lock() = Some(nudger);
     }
 
-    /// Ends the threads and the nudger. What waits is dropped, for the mount is going away.
+    /// Tells the threads and the nudger to end. What waits is dropped, for the mount is going away.
     pub fn stop(&self) {
         self.shared.events.lock().stopping = true;
         self.shared.changed.notify_all();
         self.shared.nudges.lock().stopping = true;
         self.shared.nudged.notify_all();
-        let nudger = self.nudger.lock().take();
-        if let Some(mut child) = nudger {
+        if let Some(child) = self.nudger.lock().as_mut() {
             // Killed, since it may have thousands of paths before it; what it touches is not changed, so nothing is cut short.
-            if let Err(error) = child.kill().and_then(|()| child.wait()) {
+            if let Err(error) = child.kill() {
                 tracing::debug!(%error, "the nudger was gone already");
             }
+        }
+    }
+
+    /// Waits for their end. Only once the connection has ended: the kernel holds those who wait for a request that nobody
+    /// answers, also when they are killed.
+    pub fn join(&self) {
+        let nudger = self.nudger.lock().take();
+        if let Some(mut child) = nudger
+            && let Err(error) = child.wait()
+        {
+            tracing::debug!(%error, "the nudger was gone already");
         }
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {

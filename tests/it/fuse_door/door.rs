@@ -210,6 +210,17 @@ fn serve() {
     core.store().close().unwrap();
 }
 
+fn request() -> Request {
+    Request {
+        actor: Actor::of(Channel::Tool),
+        tool: "write".into(),
+        operation: None,
+        dry_run: false,
+        require_hash: false,
+        owner: (0, 0),
+    }
+}
+
 fn answer(view: &Arc<View>, mount: &Arc<fuse::Mount>, line: &str) -> String {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     match word {
@@ -227,14 +238,6 @@ fn answer(view: &Arc<View>, mount: &Arc<fuse::Mount>, line: &str) -> String {
         }
         "write" => {
             let (path, content) = rest.split_once(' ').unwrap();
-            let request = Request {
-                actor: Actor::of(Channel::Tool),
-                tool: "write".into(),
-                operation: None,
-                dry_run: false,
-                require_hash: false,
-                owner: (0, 0),
-            };
             let write = WriteFile {
                 path: ViewPath::parse(path.as_bytes()).unwrap(),
                 content: NewContent::Bytes(content.into()),
@@ -242,8 +245,27 @@ fn answer(view: &Arc<View>, mount: &Arc<fuse::Mount>, line: &str) -> String {
                 executable: None,
                 parents: true,
             };
-            view.write_file(&request, write).map_or_else(|error| error.to_string(), |_| "written".into())
+            view.write_file(&request(), write).map_or_else(|error| error.to_string(), |_| "written".into())
         }
+        // A tool that never comes back, with the file's lock in its hands.
+        "stick" => {
+            let (view, path) = (Arc::clone(view), ViewPath::parse(rest.as_bytes()).unwrap());
+            let (stuck, wait) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let rewrite = Box::new(move |_: &[u8]| {
+                    stuck.send(()).unwrap();
+                    loop {
+                        std::thread::park();
+                    }
+                });
+                let content = NewContent::Rewritten { rewrite, or_empty: false };
+                let write = WriteFile { path, content, expect: Expect::Any, executable: None, parents: false };
+                view.write_file(&request(), write).unwrap();
+            });
+            wait.recv().unwrap();
+            "stuck".into()
+        }
+        "exit" => std::process::exit(0),
         "watch" => {
             let mount = Arc::clone(mount);
             std::thread::spawn(move || {

@@ -77,3 +77,20 @@ fn a_living_mount_is_not_cleared() {
     assert!(!wardfs::fuse::clear_stale(door.root()).unwrap());
     assert_eq!(door.mounts(), 1);
 }
+
+#[test]
+fn a_request_that_hangs_holds_nobody_beyond_the_end() {
+    let mut door = Door::open(Way::Past);
+    fs::write(door.at("f"), b"1").unwrap();
+    assert_eq!(door.ask("stick f"), "stuck");
+    let path = door.at("f");
+    let mut writer = std::process::Command::new("sh").args(["-c", "echo 2 >> $0"]).arg(&path).spawn().unwrap();
+    // It is in the open call, which no signal ends.
+    let wchan = format!("/proc/{}/stack", writer.id());
+    crate::harness::wait_for("the open", || fs::read_to_string(&wchan).is_ok_and(|stack| stack.contains("request_wait")));
+    assert_eq!(door.ask("unmount"), "Ok(())");
+    assert!(!writer.wait().unwrap().success());
+    assert_eq!(door.mounts(), 0);
+    door.ask("exit");
+    assert!(door.wait());
+}
