@@ -2,7 +2,7 @@
 //! them. A release build has nothing of either.
 
 /// Ends the process here if `WARDFS_CRASH_POINT` names this point: `name`, or `name:N` for the N-th time it is passed.
-/// Only in tests and with the feature `failpoints`.
+/// With `WARDFS_CRASH_MARK` it leaves a file of that name. Only in tests and with the feature `failpoints`.
 #[macro_export]
 macro_rules! crash_point {
     ($name:literal) => {
@@ -20,8 +20,10 @@ pub const POINTS: &[&str] = &[
     "segment-begun",
     "tmp-emptied",
     // What a crash left is finished.
+    "recovery-step-taken-back",
     "recovery-step-applied",
-    "recovery-intent-finished",
+    "recovery-intent-recorded",
+    "recovery-begun-recorded",
     "recovery-open-recorded",
     "recovery-aside-unlinked",
     // A record goes into the log.
@@ -47,6 +49,7 @@ pub const POINTS: &[&str] = &[
     "content-stored",
     "content-settled",
     // A shell changes names and metadata.
+    "announced",
     "made",
     "creation-recorded",
     "linked",
@@ -73,6 +76,7 @@ pub const POINTS: &[&str] = &[
     "exchange-verified",
     "exchanged-back",
     "step-applied",
+    "withdrawal-recorded",
     "step-taken-back",
     "abort-recorded",
     "all-applied",
@@ -124,6 +128,10 @@ pub fn passed(name: &str) {
     let Some(wanted) = &*WANTED else { return };
     let (point, count) = wanted.rsplit_once(':').unwrap_or((wanted, "1"));
     if point == name && SEEN.fetch_add(1, Ordering::Relaxed) + 1 == count.parse().unwrap_or(1) {
+        if let Some(mark) = std::env::var_os("WARDFS_CRASH_MARK") {
+            // Without it the test fails, as it should.
+            let _ = std::fs::write(mark, wanted);
+        }
         // No destructor runs, nothing is flushed, and nobody is told.
         let killed = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         unreachable!("a process outlived its SIGKILL: {killed:?}");

@@ -32,6 +32,8 @@ pub(super) enum RecordType {
     Source,
     Checkpoint,
     Trim,
+    Begun,
+    Withdrawn,
     /// Of a later version (12, 14 and 15 are kept for undo extents, pins and deltas): skipped.
     Unknown(u8),
 }
@@ -51,6 +53,8 @@ impl RecordType {
             RecordType::Source => 10,
             RecordType::Checkpoint => 11,
             RecordType::Trim => 13,
+            RecordType::Begun => 16,
+            RecordType::Withdrawn => 17,
             RecordType::Unknown(code) => code,
         }
     }
@@ -69,6 +73,8 @@ impl RecordType {
             10 => RecordType::Source,
             11 => RecordType::Checkpoint,
             13 => RecordType::Trim,
+            16 => RecordType::Begun,
+            17 => RecordType::Withdrawn,
             other => RecordType::Unknown(other),
         }
     }

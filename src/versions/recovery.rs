@@ -22,6 +22,10 @@ type Result<T> = std::result::Result<T, StoreError>;
 pub struct Recovered {
     /// Guarded mutations that were recorded and perhaps not applied: roll forward.
     pub intents: Vec<Operation>,
+    /// Guarded mutations that could not be applied whole, and perhaps were not taken back whole.
+    pub withdrawn: Vec<Operation>,
+    /// Operations of names or metadata that were announced: look which came to be, and record or abort them.
+    pub begun: Vec<Operation>,
     /// Files that were open for writing: look, and seal if they changed.
     pub open: Vec<OpenMark>,
     /// Names in `aside/` that no record explains (a crash between the move and the record).
@@ -119,9 +123,9 @@ pub(super) fn orphans(store: &Path, index: &super::index::Reader) -> Result<Vec<
 }
 
 /// Removes what was staged for operations that are finished or were never recorded. Roots of views are directories.
-pub(super) fn empty_tmp(store: &Path, intents: &[Operation]) -> Result<()> {
+pub(super) fn empty_tmp<'a>(store: &Path, unfinished: impl Iterator<Item = &'a Operation>) -> Result<()> {
     let staged: HashSet<&str> =
-        intents.iter().flat_map(|intent| &intent.changes).filter_map(|change| change.staged.as_deref()).collect();
+        unfinished.flat_map(|operation| &operation.changes).filter_map(|change| change.staged.as_deref()).collect();
     let dir = store.join("tmp");
     for entry in std::fs::read_dir(&dir).map_err(|e| failed(&dir, e))? {
         let entry = entry.map_err(|e| failed(&dir, e))?;

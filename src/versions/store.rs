@@ -168,16 +168,16 @@ impl Store {
             recovered: Recovered::default(),
             keeping,
         };
-        let (open, intents) = unfinished;
-        for lsn in open {
+        for lsn in unfinished.open {
             let payload = store.log.read(lsn)?.payload;
             recovered.open.push(codec::open_mark_of(&payload, |number| store.actor(number))?);
         }
-        for lsn in intents {
-            recovered.intents.push(store.operation_at(lsn)?);
-        }
+        let all = |positions: Vec<Lsn>| positions.into_iter().map(|lsn| store.operation_at(lsn)).collect::<Result<_>>();
+        recovered.intents = all(unfinished.intents)?;
+        recovered.withdrawn = all(unfinished.withdrawn)?;
+        recovered.begun = all(unfinished.begun)?;
         if !damaged {
-            recovery::empty_tmp(path, &recovered.intents)?;
+            recovery::empty_tmp(path, recovered.intents.iter().chain(&recovered.withdrawn))?;
         }
         store.recovered = recovered;
         Ok(Arc::new(store))

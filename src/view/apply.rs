@@ -52,7 +52,7 @@ impl Applying<'_> {
         let dir = dir_of(source, &change.path)?;
         let name = name_of(&change.path)?;
         match (change.kind, &change.before, &change.after) {
-            (ChangeKind::Create, _, Some(after)) => self.create(source, &dir, &name, after),
+            (ChangeKind::Create, _, Some(after)) => self.create(source, &dir, &name, change, after),
             (ChangeKind::Write, Some(before), Some(after)) if before.nlink > 1 => {
                 self.overwrite(source, &dir, &name, after)
             }
@@ -86,10 +86,10 @@ impl Applying<'_> {
         }
     }
 
-    fn create(&self, source: &Source, dir: &OwnedFd, name: &EntryName, after: &State) -> Result<()> {
+    fn create(&self, source: &Source, dir: &OwnedFd, name: &EntryName, change: &Change, after: &State) -> Result<()> {
         match after.kind {
             Kind::File => {
-                let (stage, staged) = self.stage(source, dir, after)?;
+                let (stage, staged) = self.stage(source, dir, change, after)?;
                 crash_point!("staged");
                 let placed = host::rename(stage.fd(), &staged, dir.as_fd(), name, RenameMode::NoReplace);
                 crash_point!("placed");
@@ -124,7 +124,7 @@ impl Applying<'_> {
         after: &State,
     ) -> Result<()> {
         let expected = host::open_child(dir.as_fd(), name)?;
-        let (stage, staged) = self.stage(source, dir, after)?;
+        let (stage, staged) = self.stage(source, dir, change, after)?;
         let taken = (|| -> Result<()> {
             host::rename(stage.fd(), &staged, dir.as_fd(), name, RenameMode::Exchange)?;
             crash_point!("exchanged");
@@ -145,17 +145,22 @@ impl Applying<'_> {
             return Err(error);
         }
         crash_point!("exchange-verified");
+        self.put_away(stage.fd(), &staged, before)
+    }
+
+    /// What was at a path and came out in exchange: goes aside if its content is kept so, else away.
+    pub(super) fn put_away(&self, stage: BorrowedFd<'_>, staged: &EntryName, before: &State) -> Result<()> {
         match &before.content {
             Content::Aside(aside) if !self.core.store.has_aside(aside) => {
                 let aside = EntryName::new(aside.as_bytes()).map_err(|_| Errno::INVAL)?;
-                host::rename(stage.fd(), &staged, self.core.store.aside_dir(), &aside, RenameMode::NoReplace)?;
+                host::rename(stage, staged, self.core.store.aside_dir(), &aside, RenameMode::NoReplace)?;
             }
             Content::Aside(_)
             | Content::Blob(_)
             | Content::None
             | Content::Target(_)
             | Content::Live(_)
-            | Content::Lost(_) => host::remove_file(stage.fd(), &staged)?,
+            | Content::Lost(_) => host::remove_file(stage, staged)?,
         }
         Ok(())
     }
@@ -204,16 +209,20 @@ impl Applying<'_> {
         }
     }
 
-    /// A new file with content and metadata, under a name of ours.
-    fn stage<'b>(&'b self, source: &Source, dir: &'b OwnedFd, state: &State) -> Result<(StageDir<'b>, EntryName)> {
-        let plain = self.core.store.tmp_name();
-        let (stage, name) = match source.mode {
-            Mode::Linked => (StageDir::Store(self.core.store.tmp_dir()), plain),
-            Mode::Copying => {
-                let name = EntryName::new(&[STAGE_PREFIX, plain.as_bytes()].concat()).map_err(|_| Errno::INVAL)?;
-                (StageDir::Beside(dir), name)
-            }
+    /// A new file with content and metadata, under a name of ours: the one that the log knows, so that a crash cannot leave
+    /// something there that nobody knows.
+    fn stage<'b>(
+        &'b self,
+        source: &Source,
+        dir: &'b OwnedFd,
+        change: &Change,
+        state: &State,
+    ) -> Result<(StageDir<'b>, EntryName)> {
+        let plain = match &change.staged {
+            Some(name) => EntryName::new(name.as_bytes()).map_err(|_| Errno::INVAL)?,
+            None => self.core.store.tmp_name(),
         };
+        let (stage, name) = self.staging(source, dir, &plain)?;
         let fd = host::create_file(stage.fd(), &name, 0o600)?;
         let made = self.fill(fd.as_fd(), state).and_then(|()| self.set_meta(fd.as_fd(), state));
         if let Err(error) = made {
@@ -221,6 +230,44 @@ impl Applying<'_> {
             return Err(error);
         }
         Ok((stage, name))
+    }
+
+    /// Where a staged file stands: in `tmp/`, or beside its target if it could not be moved from there.
+    fn staging<'b>(
+        &'b self,
+        source: &Source,
+        dir: &'b OwnedFd,
+        plain: &EntryName,
+    ) -> Result<(StageDir<'b>, EntryName)> {
+        Ok(match source.mode {
+            Mode::Linked => (StageDir::Store(self.core.store.tmp_dir()), plain.clone()),
+            Mode::Copying => {
+                let name = EntryName::new(&[STAGE_PREFIX, plain.as_bytes()].concat()).map_err(|_| Errno::INVAL)?;
+                (StageDir::Beside(dir), name)
+            }
+        })
+    }
+
+    /// Does `work` with the directory and the name under which a change was staged, and what stands there, if anything does.
+    pub(super) fn with_staged<T>(
+        &self,
+        source: &Source,
+        change: &Change,
+        work: impl FnOnce(BorrowedFd<'_>, &EntryName, OwnedFd) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let Some(name) = &change.staged else { return Ok(None) };
+        let plain = EntryName::new(name.as_bytes()).map_err(|_| Errno::INVAL)?;
+        let dir = match dir_of(source, &change.path) {
+            Ok(dir) => dir,
+            Err(ViewError::Host(Errno::NOENT | Errno::NOTDIR)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let (stage, name) = self.staging(source, &dir, &plain)?;
+        match host::open_child(stage.fd(), &name) {
+            Ok(found) => work(stage.fd(), &name, found).map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Writes a state's content from the start of a file.
@@ -255,7 +302,7 @@ impl Applying<'_> {
     }
 
     /// Owner, mode, extended attributes, and times if they are to be put back.
-    fn set_meta(&self, fd: BorrowedFd<'_>, state: &State) -> Result<()> {
+    pub(super) fn set_meta(&self, fd: BorrowedFd<'_>, state: &State) -> Result<()> {
         let now = host::stat(fd)?;
         if (now.uid, now.gid) != (state.uid, state.gid) {
             match host::chown(fd, Some(state.uid), Some(state.gid)) {
@@ -295,12 +342,18 @@ pub(crate) fn inverse(change: &Change) -> Change {
     let mut back = change.clone();
     std::mem::swap(&mut back.before, &mut back.after);
     back.key = None;
+    back.staged = None;
     if let Some(before) = &mut back.before {
         // What it is now was not looked at; the one we made is the one that is there.
         before.ctime = Timestamp::default();
     }
     match change.kind {
         ChangeKind::Create | ChangeKind::Link => back.kind = ChangeKind::Remove,
+        // It lives on under its other names.
+        ChangeKind::Remove if back.after.as_ref().is_some_and(|state| state.nlink > 1 && state.kind != Kind::Dir) => {
+            back.kind = ChangeKind::Link;
+            back.key.clone_from(&change.key);
+        }
         ChangeKind::Remove => back.kind = ChangeKind::Create,
         ChangeKind::Write | ChangeKind::Meta | ChangeKind::Exchange => {}
         ChangeKind::Rename => {

@@ -129,14 +129,28 @@ impl View {
         if set.size.is_some() && in_session {
             self.keep_session(&node, state, &attr)?;
         }
-        self.apply(caller, &node, fh, set)?;
+        let kind =
+            if set.size.is_some() { (ChangeKind::Write, OpKind::Write) } else { (ChangeKind::Meta, OpKind::Meta) };
+        let actor = self.actor(caller);
+        let announced = match (place, before) {
+            (Some(place), Some(before)) => {
+                let change = self.expected(&place, &node, state, kind.0, Some(before.clone()))?;
+                Some((place, before, self.announce(kind.1, &actor, vec![change])?))
+            }
+            (Some(_) | None, _) => None,
+        };
+        if let Err(error) = self.apply(caller, &node, fh, set) {
+            // A part of it may have been done; that is found when the file is next changed.
+            return match announced {
+                Some((_, _, op)) => self.call_off(op, error),
+                None => Err(error),
+            };
+        }
         crash_point!("attributes-set");
         let after = node.file.host.attr()?;
-        if let (Some(place), Some(before)) = (place, before) {
-            let kind =
-                if set.size.is_some() { (ChangeKind::Write, OpKind::Write) } else { (ChangeKind::Meta, OpKind::Meta) };
+        if let Some((place, before, op)) = announced {
             let change = changed(kind.0, Some(before), Some(after));
-            self.record(&place, &node, state, kind.1, &self.actor(caller), change)?;
+            self.record(op, &place, &node, state, kind.1, &actor, change)?;
             if set.size.is_some() {
                 self.core.storer.offer(&place, &node.file);
             }

@@ -44,6 +44,12 @@ impl View {
     ) -> Result<(Done, Vec<Told>)> {
         let store = &self.core.store;
         let op = store.next_op();
+        for step in &mut plan.steps {
+            let stages = step.change.after.as_ref().is_some_and(|after| after.kind == Kind::File);
+            if stages && matches!(step.change.kind, ChangeKind::Create | ChangeKind::Write) {
+                step.change.staged = Some(store.tmp_name().to_string());
+            }
+        }
         let mut operation = Operation {
             op,
             time: Timestamp::now(),
@@ -93,8 +99,17 @@ impl View {
             };
             let empty = HashMap::new();
             let back = Applying { core: &self.core, bytes: &empty, times: true };
-            for step in plan.steps[..done].iter().rev() {
-                // The old content is in the store; if even this fails, recovery rolls the recorded operation forward.
+            // A file that was written in place may be half written.
+            let in_place = step.change.kind == ChangeKind::Write
+                && step.change.before.as_ref().is_some_and(|before| before.nlink > 1);
+            let applied = if in_place { done + 1 } else { done };
+            if applied > 0 {
+                // From here on nothing is rolled forward: what a crash leaves is taken back by recovery.
+                self.core.store.withdrawn(op)?;
+                crash_point!("withdrawal-recorded");
+            }
+            for step in plan.steps[..applied].iter().rev() {
+                // The old content is in the store; if even this fails, recovery tries again.
                 back.apply(&step.source, &inverse(&step.change))?;
                 crash_point!("step-taken-back");
             }
@@ -163,6 +178,7 @@ impl View {
     /// What came out of one step: the inode that is there now, and what the log knows of it from here on.
     fn settle_step(&self, op: OpId, step: &mut Step, held: &mut HeldLock<'_>) -> Result<()> {
         let old = step.node.take();
+        step.change.staged = None;
         let path = self.place(step.source.id, &step.change.path).unwrap_or_default();
         let parent = path.parent().unwrap_or_default();
         let dir = self.find_locked(&parent, Follow::No).ok();

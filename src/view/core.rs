@@ -12,7 +12,10 @@ use std::{
 
 use parking_lot::{Mutex, RwLock};
 
-use super::{Result, View, actors::Actors, file::FileTable, finisher::Finisher, outside::Outside, storer::Storer};
+use super::{
+    Result, View, actors::Actors, file::FileTable, finisher::Finisher, outside::Outside, recover::Pending,
+    storer::Storer,
+};
 use crate::{
     host::{self, Fs, HostRef},
     types::{EntryName, Timestamp},
@@ -38,6 +41,8 @@ pub struct Core {
     stale: AtomicI64,
     stale_for: AtomicU32,
     pub(super) filesystems: Mutex<Vec<Arc<Fs>>>,
+    /// What a crash left, as far as it is not finished.
+    pub(super) pending: Mutex<Pending>,
     views: Mutex<Vec<Weak<View>>>,
     next_view: AtomicU32,
 }
@@ -45,7 +50,9 @@ pub struct Core {
 impl Core {
     /// Over an open store.
     pub fn new(store: Arc<Store>) -> Arc<Core> {
+        let pending = Mutex::new(Pending::of(store.recovered()));
         let core = Arc::new(Core {
+            pending,
             storer: Storer::new(),
             finisher: Finisher::default(),
             outside: Outside::default(),

@@ -12,12 +12,14 @@ use std::{
 use parking_lot::RwLock;
 use rustix::fs::OFlags;
 
-use super::{Entry, Result, View, ViewError, core::WHOLE_COPY_MAX, names::Made, node::Node, record::changed};
+use super::{
+    Entry, Result, View, ViewError, core::WHOLE_COPY_MAX, names::Made, node::Node, plan::new_state, record::changed,
+};
 use crate::{
     crash_point,
     host::{self, AllocateMode, Errno, Whence},
     types::{Attr, Caller, EntryName, Ino, Kind},
-    versions::{ChangeKind, OpKind},
+    versions::{ChangeKind, Content, OpKind},
 };
 
 /// A handle's number; 0 stands for "none": readers past us need none.
@@ -265,14 +267,16 @@ impl View {
         access: Access,
     ) -> Result<(Entry, Opened)> {
         let _tree = self.core.tree.read();
+        let actor = self.actor(caller);
+        let planned = new_state(Kind::File, mode & 0o7777, (caller.uid, caller.gid), 0, Content::Live(None));
         let mut created = None;
-        let Made { node, attr, path, names: _names } = self.make(caller, parent, name, Kind::File, |dir| {
-            created = Some(host::create_file(dir, name, mode & 0o7777)?);
-            Ok(())
-        })?;
+        let Made { node, attr, names: _names, announced, .. } =
+            self.make(caller, &actor, parent, name, planned, |dir| {
+                created = Some(host::create_file(dir, name, mode & 0o7777)?);
+                Ok(())
+            })?;
         let mut state = node.file.state.lock();
         let state = &mut *state;
-        let actor = self.actor(caller);
         let access = Access { truncate: false, ..access };
         let fd = match created {
             // Whoever makes a file may write to it, even if its mode lets nobody open it again.
@@ -288,8 +292,7 @@ impl View {
             },
         };
         let fh = self.handles.reserve();
-        if let Some(place) = self.place_of(&path, node.class.unversioned) {
-            let op = self.core.store.next_op();
+        if let Some((op, place)) = announced {
             let change = self.change(&place, &node, state, changed(ChangeKind::Create, None, Some(attr)))?;
             self.append(op, OpKind::Create, &actor, vec![change])?;
             crash_point!("creation-recorded");

@@ -11,12 +11,13 @@ use super::{
     Entry, Result, View, ViewError,
     file::FileState,
     node::Node,
-    record::{Place, changed},
+    plan::new_state,
+    record::{Place, bare, changed},
 };
 use crate::{
     crash_point,
     host::{self, Errno},
-    types::{Actor, Attr, Caller, EntryName, Ino, Kind, ViewPath},
+    types::{Actor, Attr, Caller, EntryName, Ino, Kind, NodeId, OpId, ViewPath},
     versions::{Change, ChangeKind, Content, Mode, OpKind, State},
 };
 
@@ -33,8 +34,9 @@ pub struct NodeSpec {
 pub(crate) struct Made<'a> {
     pub node: Arc<Node>,
     pub attr: Attr,
-    pub path: ViewPath,
     pub names: MutexGuard<'a, FileState>,
+    /// The operation's number, and where it is recorded; none in a place that is not recorded.
+    pub announced: Option<(OpId, Place)>,
 }
 
 impl View {
@@ -43,23 +45,44 @@ impl View {
     pub(crate) fn make<'a>(
         &self,
         caller: &Caller,
+        actor: &Actor,
         parent: &'a Arc<Node>,
         name: &EntryName,
-        kind: Kind,
+        planned: State,
         create: impl FnOnce(BorrowedFd<'_>) -> host::Result<()>,
     ) -> Result<Made<'a>> {
         let path = self.path_in(parent, name)?;
-        self.may_create(&path, kind == Kind::Dir)?;
+        let class = self.may_create(&path, planned.kind == Kind::Dir)?;
         let dir = parent.file.host.path_fd()?;
         let names = parent.file.state.lock();
-        {
+        // What stands there already is not announced: the host refuses, and it must never be taken for what we made.
+        let free = matches!(host::stat_child(dir.as_fd(), name), Err(Errno::NOENT));
+        let announced = match self.place_of(&path, class.unversioned).filter(|_| free) {
+            Some(place) => {
+                // Its number is given when it stands.
+                let change = bare(&place, ChangeKind::Create, NodeId(0), None);
+                let change = Change { after: Some(planned), ..change };
+                Some((self.announce(OpKind::Create, actor, vec![change])?, place))
+            }
+            None => None,
+        };
+        let made = {
             let _caller = host::as_caller(caller);
-            create(dir.as_fd())?;
+            create(dir.as_fd())
+        };
+        if let Err(error) = made {
+            return match announced {
+                Some((op, _)) => self.call_off(op, error),
+                None => Err(error.into()),
+            };
         }
         crash_point!("made");
+        // What stood there went just then, by somebody beside us.
+        let announced = announced
+            .or_else(|| self.place_of(&path, class.unversioned).map(|place| (self.core.store.next_op(), place)));
         let (host, attr) = parent.file.host.fs().adopt(host::open_child(dir.as_fd(), name)?)?;
         let (node, attr) = self.enter(parent, name, &path, Arc::new(host), &attr)?;
-        Ok(Made { node, attr, path, names })
+        Ok(Made { node, attr, names, announced })
     }
 
     /// The path of a name in a directory that still has a path itself.
@@ -80,16 +103,18 @@ impl View {
         caller: &Caller,
         parent: Ino,
         name: &EntryName,
-        kind: Kind,
+        planned: State,
         create: impl FnOnce(BorrowedFd<'_>) -> host::Result<()>,
     ) -> Result<Entry> {
         let parent = self.node(parent)?;
         let _tree = self.core.tree.read();
-        let Made { node, attr, path, names: _names } = self.make(caller, &parent, name, kind, create)?;
-        if let Some(place) = self.place_of(&path, node.class.unversioned) {
+        let actor = self.actor(caller);
+        let Made { node, attr, names: _names, announced, .. } =
+            self.make(caller, &actor, &parent, name, planned, create)?;
+        if let Some((op, place)) = announced {
             let mut state = node.file.state.lock();
             let change = changed(ChangeKind::Create, None, Some(attr));
-            self.record(&place, &node, &mut state, OpKind::Create, &self.actor(caller), change)?;
+            self.record(op, &place, &node, &mut state, OpKind::Create, &actor, change)?;
         }
         Ok(self.entry(&node, attr))
     }
@@ -99,7 +124,8 @@ impl View {
     /// # Errors
     /// `CreateDenied`, `ReadOnly`; the host's; the store's.
     pub fn mkdir(&self, caller: &Caller, parent: Ino, name: &EntryName, mode: u32) -> Result<Entry> {
-        self.create_entry(caller, parent, name, Kind::Dir, |dir| host::make_dir(dir, name, mode & 0o7777))
+        let planned = new_state(Kind::Dir, mode & 0o7777, (caller.uid, caller.gid), 0, Content::None);
+        self.create_entry(caller, parent, name, planned, |dir| host::make_dir(dir, name, mode & 0o7777))
     }
 
     /// Makes a symlink; the target is kept as it is, wherever it leads.
@@ -107,7 +133,9 @@ impl View {
     /// # Errors
     /// As `mkdir`.
     pub fn symlink(&self, caller: &Caller, parent: Ino, name: &EntryName, target: &[u8]) -> Result<Entry> {
-        self.create_entry(caller, parent, name, Kind::Symlink, |dir| host::make_symlink(dir, name, target))
+        let content = Content::Target(target.to_vec());
+        let planned = new_state(Kind::Symlink, 0o777, (caller.uid, caller.gid), 0, content);
+        self.create_entry(caller, parent, name, planned, |dir| host::make_symlink(dir, name, target))
     }
 
     /// Makes a file, FIFO, socket or device.
@@ -115,7 +143,9 @@ impl View {
     /// # Errors
     /// As `mkdir`.
     pub fn mknod(&self, caller: &Caller, parent: Ino, name: &EntryName, spec: NodeSpec) -> Result<Entry> {
-        self.create_entry(caller, parent, name, Kind::File, |dir| host::make_node(dir, name, spec.mode, spec.rdev))
+        let kind = kind_of(spec.mode);
+        let planned = new_state(kind, spec.mode & 0o7777, (caller.uid, caller.gid), 0, Content::None);
+        self.create_entry(caller, parent, name, planned, |dir| host::make_node(dir, name, spec.mode, spec.rdev))
     }
 
     /// Gives a file one more name.
@@ -140,20 +170,35 @@ impl View {
             (Some(place), false) => Some(self.before(from.as_ref().unwrap_or(place), &node, state, &attr, false)?),
             (Some(_), true) | (None, _) => None,
         };
-        {
+        let actor = self.actor(caller);
+        let announced = match &place {
+            Some(place) => {
+                let change = self.expected(place, &node, state, ChangeKind::Link, None)?;
+                let change = Change { from: from.as_ref().map(|from| from.path.clone()), ..change };
+                Some(self.announce(OpKind::Link, &actor, vec![change])?)
+            }
+            None => None,
+        };
+        let (target, dir) = (node.file.host.path_fd()?, parent.file.host.path_fd()?);
+        let linked = {
             let _caller = host::as_caller(caller);
-            let target = node.file.host.path_fd()?;
-            host::link(target.as_fd(), parent.file.host.path_fd()?.as_fd(), name)?;
+            host::link(target.as_fd(), dir.as_fd(), name)
+        };
+        if let Err(error) = linked {
+            return match announced {
+                Some(op) => self.call_off(op, error),
+                None => Err(error.into()),
+            };
         }
         crash_point!("linked");
         node.named(&parent, name);
         let attr = node.file.host.attr()?;
-        if let Some(place) = place {
+        if let (Some(place), Some(op)) = (place, announced) {
             let mut change = changed(ChangeKind::Link, before, Some(attr));
             change.from = from.map(|from| from.path);
             let mut change = self.change(&place, &node, state, change)?;
             change.before = None;
-            self.append(self.core.store.next_op(), OpKind::Link, &self.actor(caller), vec![change])?;
+            self.append(op, OpKind::Link, &actor, vec![change])?;
         }
         self.nodes.hold(&node);
         let mut shown = self.show(&node, attr);
@@ -185,25 +230,26 @@ impl View {
             return Err(ViewError::IsADirectory(node.path().unwrap_or_default()));
         }
         let mut state = node.file.state.lock();
-        let change = self.take_away(caller, &parent, name, &node, &mut state, &attr)?;
-        if let Some(change) = change {
-            self.append(self.core.store.next_op(), OpKind::Remove, &self.actor(caller), vec![change])?;
-            crash_point!("removal-recorded");
-        }
+        let actor = self.actor(caller);
+        let (op, change) = self.take_away(caller, &actor, &parent, name, &node, &mut state, &attr)?;
+        self.append(op, OpKind::Remove, &actor, vec![change])?;
+        crash_point!("removal-recorded");
         node.file.lost_name(&parent.file, name);
         Ok(())
     }
 
     /// Removes the name of a file and says what was there. Locks of the directory and the file are held.
-    pub(crate) fn take_away(
+    #[expect(clippy::too_many_arguments, reason = "who, what and where")]
+    fn take_away(
         &self,
         caller: &Caller,
+        actor: &Actor,
         parent: &Arc<Node>,
         name: &EntryName,
         node: &Arc<Node>,
         state: &mut FileState,
         attr: &Attr,
-    ) -> Result<Option<Change>> {
+    ) -> Result<(OpId, Change)> {
         let dir = parent.file.host.path_fd()?;
         let path = self.path_in(parent, name)?;
         let Some(place) = self.place_of(&path, node.class.unversioned) else { return Err(Errno::STALE.into()) };
@@ -213,12 +259,18 @@ impl View {
             let _caller = host::as_caller(caller);
             host::access(dir.as_fd(), rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)?;
         }
+        node.file.host.pin()?;
+        let change = self.expected(&place, node, state, ChangeKind::Remove, Some(before.clone()))?;
+        let op = self.announce(OpKind::Remove, actor, vec![change])?;
         match &before.content {
             Content::Aside(aside) if last && !self.is_copy(&before) => {
                 let aside = EntryName::new(aside.as_bytes()).map_err(|_| Errno::INVAL)?;
-                host::rename(dir.as_fd(), name, self.core.store.aside_dir(), &aside, host::RenameMode::NoReplace)?;
+                let to = self.core.store.aside_dir();
+                if let Err(error) = host::rename(dir.as_fd(), name, to, &aside, host::RenameMode::NoReplace) {
+                    unpin(node, state);
+                    return self.call_off(op, error);
+                }
                 crash_point!("moved-aside");
-                node.file.host.pin()?;
                 node.file.went_aside();
             }
             Content::None
@@ -227,12 +279,14 @@ impl View {
             | Content::Aside(_)
             | Content::Live(_)
             | Content::Lost(_) => {
-                node.file.host.pin()?;
-                host::remove_file(dir.as_fd(), name)?;
+                if let Err(error) = host::remove_file(dir.as_fd(), name) {
+                    unpin(node, state);
+                    return self.call_off(op, error);
+                }
                 crash_point!("name-removed");
             }
         }
-        Ok(Some(self.removed(&place, node, state, before, last)?))
+        Ok((op, self.removed(&place, node, state, before, last)?))
     }
 
     /// The change that says that a name is gone. What remains of the file is known under its other names.
@@ -307,40 +361,58 @@ impl View {
         if attr.kind != Kind::Dir {
             return Err(ViewError::NotADirectory(path));
         }
-        let change = self.take_dir_away(caller, &parent, name, &node, &attr, &path)?;
-        self.append(self.core.store.next_op(), OpKind::Remove, &self.actor(caller), vec![change])?;
+        let actor = self.actor(caller);
+        let (op, change) = self.take_dir_away(caller, &actor, &parent, name, &node, &attr, &path)?;
+        self.append(op, OpKind::Remove, &actor, vec![change])?;
         node.file.lost_name(&parent.file, name);
         Ok(())
     }
 
     /// Removes an empty directory's name and says what was there. The tree lock is held for writing.
-    pub(crate) fn take_dir_away(
+    #[expect(clippy::too_many_arguments, reason = "who, what and where")]
+    fn take_dir_away(
         &self,
         caller: &Caller,
+        actor: &Actor,
         parent: &Arc<Node>,
         name: &EntryName,
         node: &Arc<Node>,
         attr: &Attr,
         path: &ViewPath,
-    ) -> Result<Change> {
+    ) -> Result<(OpId, Change)> {
         let mut state = node.file.state.lock();
         let state = &mut *state;
         let Some(place) = self.place_of(path, node.class.unversioned) else { return Err(Errno::STALE.into()) };
         let before = self.before(&place, node, state, attr, false)?;
-        {
+        let change = self.expected(&place, node, state, ChangeKind::Remove, Some(before.clone()))?;
+        let dir = parent.file.host.path_fd()?;
+        let op = self.announce(OpKind::Remove, actor, vec![change])?;
+        let removed = {
             let _caller = host::as_caller(caller);
-            host::remove_dir(parent.file.host.path_fd()?.as_fd(), name)?;
+            host::remove_dir(dir.as_fd(), name)
+        };
+        if let Err(error) = removed {
+            return self.call_off(op, error);
         }
         crash_point!("directory-removed");
         *node.stream.lock() = None;
-        self.change(&place, node, state, changed(ChangeKind::Remove, Some(before), None))
+        Ok((op, self.change(&place, node, state, changed(ChangeKind::Remove, Some(before), None))?))
     }
+}
 
-    /// Appends an operation of changes made by `caller`.
-    pub(crate) fn append_as(&self, kind: OpKind, actor: &Actor, changes: Vec<Change>) -> Result<()> {
-        if changes.is_empty() {
-            return Ok(());
-        }
-        self.append(self.core.store.next_op(), kind, actor, changes)
+/// A file that keeps its name need not be held, unless somebody writes to it.
+fn unpin(node: &Node, state: &FileState) {
+    if state.session.is_none() {
+        node.file.host.unpin();
+    }
+}
+
+fn kind_of(mode: u32) -> Kind {
+    match mode & 0o170_000 {
+        0o010_000 => Kind::Fifo,
+        0o020_000 => Kind::CharDevice,
+        0o060_000 => Kind::BlockDevice,
+        0o140_000 => Kind::Socket,
+        _ => Kind::File,
     }
 }

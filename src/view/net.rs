@@ -67,7 +67,8 @@ impl Net {
                         before.content = later.content.clone();
                         before.size = later.size;
                     }
-                    entry.state = Some((change.node, before));
+                    entry.state = Some((change.node, before.clone()));
+                    self.by_other_names(change, &before);
                 }
             }
             ChangeKind::Remove => {
@@ -92,6 +93,18 @@ impl Net {
                 if let Some(from) = &change.from {
                     self.swap(&change.path, from);
                 }
+            }
+        }
+    }
+
+    /// A file written or changed by one name is so by all: those that shall be again get the old state, too.
+    fn by_other_names(&mut self, change: &ViewChange, before: &State) {
+        for (path, wanted) in &mut self.wanted {
+            if let Some((node, state)) = &mut wanted.state
+                && *node == change.node
+                && *path != change.path
+            {
+                *state = State { nlink: state.nlink, ..before.clone() };
             }
         }
     }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    Result, Source, View,
+    Result, Source, View, ViewError,
     file::{FileState, Head},
     node::Node,
 };
 use crate::{
-    types::{Actor, Attr, NodeId, Timestamp, ViewPath},
+    crash_point,
+    types::{Actor, Attr, NodeId, OpId, Timestamp, ViewPath},
     versions::{Change, ChangeKind, Content, Loss, OpKind, Operation, State},
 };
 
@@ -62,9 +63,39 @@ impl View {
         })
     }
 
-    /// Records one operation of one change, and what the log knows of the file now.
+    /// Says in the log what is about to be done to names or metadata, so that a crash between the host's call and its record
+    /// cannot hide it. Costs no flush.
+    pub(crate) fn announce(&self, kind: OpKind, actor: &Actor, changes: Vec<Change>) -> Result<OpId> {
+        let op = self.core.store.next_op();
+        self.core.store.begun(&operation(op, kind, actor, changes))?;
+        crash_point!("announced");
+        Ok(op)
+    }
+
+    /// The host refused what was announced: nothing came of it.
+    pub(crate) fn call_off<T>(&self, op: OpId, error: impl Into<ViewError>) -> Result<T> {
+        self.core.store.aborted(op)?;
+        Err(error.into())
+    }
+
+    /// A change of a file that stands, as it is announced: what stands after it is seen when it is done.
+    pub(crate) fn expected(
+        &self,
+        place: &Place,
+        node: &Node,
+        state: &mut FileState,
+        kind: ChangeKind,
+        before: Option<State>,
+    ) -> Result<Change> {
+        let id = self.number(node, state)?;
+        Ok(Change { key: Some(node.file.stable_key()), ..bare(place, kind, id, before) })
+    }
+
+    /// Records one operation of one change that was announced, and what the log knows of the file now.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one record")]
     pub(crate) fn record(
         &self,
+        op: OpId,
         place: &Place,
         node: &Node,
         state: &mut FileState,
@@ -72,7 +103,6 @@ impl View {
         actor: &Actor,
         change: Changed,
     ) -> Result<()> {
-        let op = self.core.store.next_op();
         let change = self.change(place, node, state, change)?;
         self.append(op, kind, actor, vec![change])?;
         state.last_op = op;
@@ -141,26 +171,41 @@ impl View {
     }
 
     /// Appends one operation.
-    pub(crate) fn append(
-        &self,
-        op: crate::types::OpId,
-        kind: OpKind,
-        actor: &Actor,
-        changes: Vec<Change>,
-    ) -> Result<()> {
-        self.core.store.append(&Operation {
-            op,
-            time: Timestamp::now(),
-            actor: actor.clone(),
-            kind,
-            changes,
-            operation_id: None,
-            request: None,
-            note: None,
-            undoes: None,
-            intent: false,
-        })?;
+    pub(crate) fn append(&self, op: OpId, kind: OpKind, actor: &Actor, changes: Vec<Change>) -> Result<()> {
+        self.core.store.append(&operation(op, kind, actor, changes))?;
         Ok(())
+    }
+}
+
+fn operation(op: OpId, kind: OpKind, actor: &Actor, changes: Vec<Change>) -> Operation {
+    Operation {
+        op,
+        time: Timestamp::now(),
+        actor: actor.clone(),
+        kind,
+        changes,
+        operation_id: None,
+        request: None,
+        note: None,
+        undoes: None,
+        intent: false,
+    }
+}
+
+/// A change of which nothing else is known yet.
+pub(crate) fn bare(place: &Place, kind: ChangeKind, node: NodeId, before: Option<State>) -> Change {
+    Change {
+        source: place.source.id,
+        path: place.path.clone(),
+        kind,
+        from: None,
+        node,
+        key: None,
+        unversioned: loss_of(place, before.as_ref()),
+        before,
+        after: None,
+        staged: None,
+        coalesced: false,
     }
 }
 

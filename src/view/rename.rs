@@ -7,7 +7,7 @@ use crate::{
     crash_point,
     host::{self, DirStream, Errno, RenameMode},
     policy::Policy,
-    types::{Caller, EntryName, Ino, Kind, ViewPath},
+    types::{Actor, Caller, EntryName, Ino, Kind, ViewPath},
     versions::{Change, ChangeKind, Content, OpKind},
 };
 
@@ -37,36 +37,33 @@ impl View {
             let _tree = self.core.tree.read();
             self.child(from.dir, from.name)?.1.kind != Kind::Dir && mode == RenameMode::Replace
         };
-        let changes = if plain {
+        let recorded = if plain {
             let _tree = self.core.tree.read();
             let (first, second) = in_order(&from_dir, &to_dir);
             let _first = first.file.state.lock();
             let _second = second.map(|dir| dir.file.state.lock());
-            self.rename_locked(caller, &from, &to, mode, false)?
+            self.rename_locked(caller, &actor, &from, &to, mode, false)?
         } else {
             None
         };
-        let changes = match changes {
-            Some(changes) => changes,
-            None => {
-                let _tree = self.core.tree.write();
-                self.rename_locked(caller, &from, &to, mode, true)?.unwrap_or_default()
-            }
-        };
-        self.append_as(OpKind::Rename, &actor, changes)?;
+        if recorded.is_none() {
+            let _tree = self.core.tree.write();
+            self.rename_locked(caller, &actor, &from, &to, mode, true)?;
+        }
         crash_point!("rename-recorded");
         Ok(())
     }
 
-    /// Renames under the locks; `None` if a directory moves and the tree lock is not held for writing.
-    pub(crate) fn rename_locked(
+    /// Renames under the locks, and records it; `None` if a directory moves and the tree lock is not held for writing.
+    fn rename_locked(
         &self,
         caller: &Caller,
+        actor: &Actor,
         from: &Spot<'_>,
         to: &Spot<'_>,
         mode: RenameMode,
         tree_is_ours: bool,
-    ) -> Result<Option<Vec<Change>>> {
+    ) -> Result<Option<()>> {
         let from_path = self.path_in(from.dir, from.name)?;
         let to_path = self.path_in(to.dir, to.name)?;
         let (node, attr) = self.child(from.dir, from.name)?;
@@ -94,7 +91,7 @@ impl View {
             self.writable(target)?;
             if Arc::ptr_eq(&target.file, &node.file) {
                 // Two names of one file: POSIX says that nothing happens.
-                return Ok(Some(Vec::new()));
+                return Ok(Some(()));
             }
         }
         let (Some((source, below_from)), Some((to_source, below_to))) =
@@ -114,7 +111,7 @@ impl View {
             if attr.kind == Kind::Dir {
                 self.check_subtree(target, &to_path, &from_path)?;
             }
-            return self.exchange(caller, from, to, (&node, target), (below_from, below_to)).map(Some);
+            return self.exchange(caller, actor, from, to, (&node, target), (below_from, below_to)).map(Some);
         }
         let mut changes = Vec::new();
         let mut aside = None;
@@ -130,6 +127,15 @@ impl View {
         let place = self.place_of(&to_path, node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
         let old_place = self.place_of(&from_path, node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
         let before = self.before(&old_place, &node, state, &attr_now(&node)?, false)?;
+        let mut announced = Vec::new();
+        if let (Some(displaced), Some((target, _))) = (&displaced, &target) {
+            let place = self.place_of(&to_path, target.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
+            let mut state = target.file.state.lock();
+            announced.push(self.expected(&place, target, &mut state, ChangeKind::Remove, Some(displaced.clone()))?);
+        }
+        let moves = self.expected(&place, &node, state, ChangeKind::Rename, Some(before.clone()))?;
+        announced.push(Change { from: Some(old_place.path.clone()), ..moves });
+        let op = self.announce(OpKind::Rename, actor, announced)?;
         let done = {
             let _caller = host::as_caller(caller);
             host::rename(
@@ -146,7 +152,7 @@ impl View {
                 // Our own second link; the file still has its name.
                 host::remove_file(self.core.store.aside_dir(), &aside)?;
             }
-            return Err(error.into());
+            return self.call_off(op, error);
         }
         if let (Some(displaced), Some((target, target_attr))) = (displaced, &target) {
             let mut target_state = target.file.state.lock();
@@ -165,9 +171,10 @@ impl View {
         change.from = Some(old_place.path.clone());
         changes.push(self.change(&place, &node, state, change)?);
         if let Some(session) = &mut state.session {
+            // What is written from here on still belongs to the operation of the open, at the place that it had then.
             session.seen = attr_now(&node)?;
         }
-        Ok(Some(changes))
+        self.append(op, OpKind::Rename, actor, changes).map(Some)
     }
 
     /// Makes the content of a file that a rename will displace safe: one more link to it in `aside/`, or a copy.
@@ -209,32 +216,37 @@ impl View {
     fn exchange(
         &self,
         caller: &Caller,
+        actor: &Actor,
         from: &Spot<'_>,
         to: &Spot<'_>,
         nodes: (&Arc<Node>, &Arc<Node>),
         paths: (ViewPath, ViewPath),
-    ) -> Result<Vec<Change>> {
+    ) -> Result<()> {
         for node in [nodes.0, nodes.1] {
             let mut state = node.file.state.lock();
             if let Some(by) = state.session.as_ref().map(|session| session.actor.clone()) {
                 self.seal(node, &mut state, &by)?;
             }
         }
-        {
+        let (moved, other) = nodes;
+        let to_path = self.path_in(to.dir, to.name)?;
+        let place = self.place_of(&to_path, moved.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
+        let change = self.expected(&place, moved, &mut moved.file.state.lock(), ChangeKind::Exchange, None)?;
+        let op = self.announce(OpKind::Rename, actor, vec![Change { from: Some(paths.0.clone()), ..change }])?;
+        let (a, b) = (from.dir.file.host.path_fd()?, to.dir.file.host.path_fd()?);
+        let exchanged = {
             let _caller = host::as_caller(caller);
-            let (a, b) = (from.dir.file.host.path_fd()?, to.dir.file.host.path_fd()?);
-            host::rename(a.as_fd(), from.name, b.as_fd(), to.name, RenameMode::Exchange)?;
+            host::rename(a.as_fd(), from.name, b.as_fd(), to.name, RenameMode::Exchange)
+        };
+        if let Err(error) = exchanged {
+            return self.call_off(op, error);
         }
         crash_point!("names-exchanged");
         nodes.0.file.lost_name(&from.dir.file, from.name);
         nodes.1.file.lost_name(&to.dir.file, to.name);
         nodes.0.file.got_name(&to.dir.file, to.name);
         nodes.1.file.got_name(&from.dir.file, from.name);
-        let (moved, other) = nodes;
-        let source = self
-            .locate(&moved.path().ok_or(ViewError::Host(Errno::STALE))?)
-            .map(|(source, _)| Arc::clone(source))
-            .ok_or(ViewError::Host(Errno::STALE))?;
+        let source = Arc::clone(&place.source);
         let state_of = |node: &Arc<Node>, path: &ViewPath| -> Result<(crate::types::NodeId, crate::versions::State)> {
             let mut state = node.file.state.lock();
             let place = super::record::Place {
@@ -258,7 +270,7 @@ impl View {
         };
         let (id, moved_state) = state_of(moved, &paths.1)?;
         let (_, other_state) = state_of(other, &paths.0)?;
-        Ok(vec![Change {
+        let change = Change {
             source: source.id,
             path: paths.1,
             kind: ChangeKind::Exchange,
@@ -270,7 +282,8 @@ impl View {
             staged: None,
             coalesced: false,
             unversioned: None,
-        }])
+        };
+        self.append(op, OpKind::Rename, actor, vec![change])
     }
 
     /// Refuses a move of a directory that would make anything below it more visible or more writable. Looks at what is

@@ -153,6 +153,7 @@ impl<'a> Restore<'a> {
 
     /// The plan, and what it could not do.
     pub fn plan(mut self) -> Result<(Plan, Vec<Conflict>)> {
+        self.keep_last_names()?;
         self.removals(false)?;
         let between = self.moves()?;
         self.removals(true)?;
@@ -169,6 +170,38 @@ impl<'a> Restore<'a> {
             self.link(&path, &made)?;
         }
         Ok((self.plan, self.unmet))
+    }
+
+    /// A file whose every name shall go, and that shall have an old name again, is renamed: removed, it could not be linked.
+    fn keep_last_names(&mut self) -> Result<()> {
+        let back: Vec<(ViewPath, NodeKey)> = self
+            .wanted
+            .iter()
+            .filter(|(_, wanted)| !wanted.absent && wanted.now.is_none())
+            .filter(|(_, wanted)| wanted.state.as_ref().is_some_and(|(_, state)| state.kind != Kind::Dir))
+            .filter_map(|(path, wanted)| Some((path.clone(), wanted.key.clone()?)))
+            .collect();
+        if back.is_empty() {
+            return Ok(());
+        }
+        let mut going: HashMap<NodeKey, (u32, Vec<ViewPath>)> = HashMap::new();
+        for path in &self.gone {
+            let Some(found) = self.look(path)?.filter(|found| found.attr.kind != Kind::Dir) else { continue };
+            let names = going.entry(found.node.file.stable_key()).or_default();
+            names.0 = found.node.file.links(&found.attr);
+            names.1.push(path.clone());
+        }
+        for (path, key) in back {
+            let Some((links, names)) = going.get_mut(&key) else { continue };
+            if u32::try_from(names.len()).is_ok_and(|count| count >= *links)
+                && let Some(now) = names.pop()
+            {
+                *links = u32::MAX;
+                self.gone.remove(&now);
+                self.wanted.entry(path).or_default().now = Some(now);
+            }
+        }
+        Ok(())
     }
 
     fn unmet(&mut self, path: &ViewPath, code: ConflictCode, detail: &str) {

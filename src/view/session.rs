@@ -19,10 +19,10 @@ use crate::{
 /// What is known of a file while it is open for writing.
 pub(crate) struct Session {
     pub op: OpId,
-    /// The operation under which the log has it as open.
-    mark: OpId,
+    /// The operation under which the log has the file marked as open.
+    pub marked: OpId,
     pub actor: Actor,
-    /// Where the file stood when `op` was numbered: a move since then is an operation after it.
+    /// Where the file stood when the operation got its number.
     pub place: Place,
     /// The state before; none if the session's own open created the file.
     pub before: Option<State>,
@@ -75,7 +75,7 @@ impl View {
         crash_point!("open-marked");
         state.session = Some(Session {
             op,
-            mark: op,
+            marked: op,
             actor: actor.clone(),
             place,
             before: Some(before),
@@ -114,7 +114,7 @@ impl View {
         }
         state.session = Some(Session {
             op,
-            mark: op,
+            marked: op,
             actor: actor.clone(),
             place,
             before: None,
@@ -142,6 +142,21 @@ impl View {
             before.content = if before.is_current(attr) { content } else { Content::Lost(Loss::Mmap) };
         }
         session.kept = true;
+        // The log has the file open with its content in place, which from here on is not there any more.
+        if let Some(before) = session.before.clone()
+            && !session.recorded
+        {
+            self.core.store.opened(&OpenMark {
+                op: session.marked,
+                actor: session.actor.clone(),
+                time: Timestamp::now(),
+                source: place.source.id,
+                path: place.path,
+                node: id,
+                key: node.file.stable_key(),
+                before,
+            })?;
+        }
         Ok(())
     }
 
@@ -159,11 +174,13 @@ impl View {
             return Ok(());
         }
         let known = state.known().cloned();
+        // It may have moved since the open.
+        let place = (session.recorded && session.actor != *by).then(|| self.recording_place(node)).flatten();
         let Some(session) = &mut state.session else { return Ok(()) };
         if session.recorded && session.actor != *by {
             // Another writer's turn: an operation of its own, from what was last recorded.
             session.op = self.core.store.next_op();
-            if let Some(place) = self.recording_place(node) {
+            if let Some(place) = place {
                 session.place = place;
             }
             session.before = known.map(|mut before| {
@@ -214,9 +231,9 @@ impl View {
         let Some(session) = &mut state.session else { return sealed };
         session.writers.retain(|(writer, _)| *writer != fh);
         if session.writers.is_empty() {
-            let (mark, recorded, place) = (session.mark, session.recorded, session.place.clone());
+            let (op, recorded, place) = (session.marked, session.recorded, session.place.clone());
             state.session = None;
-            self.core.store.closed(mark)?;
+            self.core.store.closed(op)?;
             crash_point!("session-ended");
             if recorded && node.file.kind == Kind::File {
                 self.core.storer.offer(&place, &node.file);
@@ -228,7 +245,7 @@ impl View {
     /// Closes a session whose file lost its last name: nothing more of it is recorded.
     pub(crate) fn abandon(&self, state: &mut FileState) -> Result<()> {
         if let Some(session) = state.session.take() {
-            self.core.store.closed(session.mark)?;
+            self.core.store.closed(session.marked)?;
             state.head = match std::mem::take(&mut state.head) {
                 Head::Known(id, _) => Head::Unknown(Some(id)),
                 other @ (Head::Unknown(_) | Head::Unloaded) => other,

@@ -104,35 +104,44 @@ impl View {
             Some(place) => Some(self.before(place, &node, state, &attr, false)?),
             None => None,
         };
-        apply(node.file.host.path_fd()?.as_fd())?;
-        crash_point!("xattr-set");
-        if let (Some(place), Some(before)) = (place, before) {
-            let after = node.file.host.attr()?;
-            let change = changed(ChangeKind::Meta, Some(before), Some(after));
-            self.record(&place, &node, state, OpKind::Meta, &self.actor(caller), change)?;
+        let fd = node.file.host.path_fd()?;
+        let (Some(place), Some(before)) = (place, before) else { return Ok(apply(fd.as_fd())?) };
+        let actor = self.actor(caller);
+        let change = self.expected(&place, &node, state, ChangeKind::Meta, Some(before.clone()))?;
+        let op = self.announce(OpKind::Meta, &actor, vec![change])?;
+        if let Err(error) = apply(fd.as_fd()) {
+            return self.call_off(op, error);
         }
+        crash_point!("xattr-set");
+        let after = node.file.host.attr()?;
+        let change = changed(ChangeKind::Meta, Some(before), Some(after));
+        self.record(op, &place, &node, state, OpKind::Meta, &actor, change)?;
         Ok(())
     }
 
     /// All of a node's attributes for the log, sorted by name.
     pub(crate) fn xattrs_of(&self, node: &Node) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let fd = node.file.host.path_fd()?;
-        let mut names = match host::list_xattr(fd.as_fd()) {
-            Ok(names) => names,
-            // Some kinds on some file systems have none.
-            Err(Errno::NOTSUP | Errno::PERM | Errno::ACCESS) => return Ok(Vec::new()),
-            Err(error) => return Err(error.into()),
-        };
-        names.sort();
-        let mut all = Vec::with_capacity(names.len());
-        for name in names {
-            match host::get_xattr(fd.as_fd(), &name) {
-                Ok(value) => all.push((name, value)),
-                // Gone meanwhile, or not ours to read.
-                Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::NOTSUP) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(all)
+        all_of(node.file.host.path_fd()?.as_fd())
     }
+}
+
+/// All attributes of an inode, sorted by name.
+pub(crate) fn all_of(fd: std::os::fd::BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut names = match host::list_xattr(fd) {
+        Ok(names) => names,
+        // Some kinds on some file systems have none.
+        Err(Errno::NOTSUP | Errno::PERM | Errno::ACCESS) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    names.sort();
+    let mut all = Vec::with_capacity(names.len());
+    for name in names {
+        match host::get_xattr(fd, &name) {
+            Ok(value) => all.push((name, value)),
+            // Gone meanwhile, or not ours to read.
+            Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::NOTSUP) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(all)
 }

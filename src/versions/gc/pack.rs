@@ -139,7 +139,11 @@ impl Store {
                 let op = codec::operation_of(&record.payload, somebody)?.op;
                 ask(&|index| Ok(index.lsn(op)? == Some(lsn) || index.is_answer(lsn)?))?
             }
-            RecordType::Done | RecordType::Abort | RecordType::Close => {
+            RecordType::Begun => {
+                let op = codec::operation_of(&record.payload, somebody)?.op;
+                ask(&|index| index.is_begun(op, lsn))?
+            }
+            RecordType::Done | RecordType::Abort | RecordType::Close | RecordType::Withdrawn => {
                 let op = codec::number_of(&record.payload)?;
                 ask(&|index| Ok(op > index.forgotten()?))?
             }

@@ -15,6 +15,19 @@ const MOVES: &str = "4, 5";
 /// What ends or moves everything below a directory: its creation, a rename, an exchange.
 const TURNS: &str = "0, 4, 5";
 
+/// Positions of what was begun and has no end in the log, in the order of operations.
+#[derive(Default)]
+pub(in crate::versions) struct Unfinished {
+    /// Files marked open.
+    pub open: Vec<Lsn>,
+    /// Operations recorded before they were applied.
+    pub intents: Vec<Lsn>,
+    /// Such operations that were being taken back.
+    pub withdrawn: Vec<Lsn>,
+    /// Operations announced and not recorded.
+    pub begun: Vec<Lsn>,
+}
+
 /// The reading side of an index.
 pub(in crate::versions) struct Reader {
     db: Connection,
@@ -167,14 +180,16 @@ impl Reader {
         Ok(self.db.prepare_cached("SELECT 1 FROM trimmed_aside WHERE name = ?1")?.exists(params![name])?)
     }
 
-    /// Positions of files marked open, and of operations whose intent was not finished.
-    pub fn unfinished(&self) -> Result<(Vec<Lsn>, Vec<Lsn>)> {
+    /// What a start has to look at.
+    pub fn unfinished(&self) -> Result<Unfinished> {
         let positions =
             |sql: &str| -> Result<Vec<Lsn>> { Ok(self.ops(sql, [])?.into_iter().map(|lsn| Lsn(lsn.0)).collect()) };
-        Ok((
-            positions("SELECT lsn FROM open ORDER BY op")?,
-            positions("SELECT lsn FROM op WHERE intent = 1 ORDER BY op")?,
-        ))
+        Ok(Unfinished {
+            open: positions("SELECT lsn FROM open ORDER BY op")?,
+            intents: positions("SELECT lsn FROM op WHERE intent = 1 ORDER BY op")?,
+            withdrawn: positions("SELECT lsn FROM op WHERE intent = 2 ORDER BY op")?,
+            begun: positions("SELECT lsn FROM begun WHERE op > (SELECT v FROM meta WHERE k = 'horizon') ORDER BY op")?,
+        })
     }
 
     /// Where an idempotent call's outcome is: its answer, or its operation.

@@ -50,6 +50,22 @@ pub(super) fn apply(db: &Connection, record: &Record, numbers: &mut Numbers) -> 
             let op = codec::number_of(&record.payload)?;
             db.prepare_cached("UPDATE op SET intent = 0 WHERE op = ?1")?.execute(params![signed(op)])?;
         }
+        RecordType::Withdrawn => {
+            let op = codec::number_of(&record.payload)?;
+            db.prepare_cached("UPDATE op SET intent = 2 WHERE op = ?1 AND intent = 1")?.execute(params![signed(op)])?;
+        }
+        RecordType::Begun => {
+            let operation = codec::operation_of(&record.payload, any_actor)?;
+            numbers.op = numbers.op.max(operation.op.0);
+            numbers.node = operation.changes.iter().map(|change| change.node.0).fold(numbers.node, u64::max);
+            db.prepare_cached("INSERT OR REPLACE INTO begun VALUES(?1, ?2)")?
+                .execute(params![signed(operation.op), lsn])?;
+            for change in &operation.changes {
+                if let Some(before) = &change.before {
+                    hold(db, operation.op, change.node, OPEN, &before.content)?;
+                }
+            }
+        }
         RecordType::Abort => abort(db, codec::number_of(&record.payload)?)?,
         RecordType::Open => {
             let mut actor = 0;
@@ -124,8 +140,10 @@ pub(in crate::versions) fn check(record: &Record) -> Result<()> {
     match record.kind {
         RecordType::Blob if record.payload.len() < 40 => Err(StoreError::Damaged("a content without its hash".into())),
         RecordType::Blob | RecordType::Unknown(_) => Ok(()),
-        RecordType::Op => codec::operation_of(&record.payload, any_actor).map(drop),
-        RecordType::Done | RecordType::Abort | RecordType::Close => codec::number_of(&record.payload).map(drop),
+        RecordType::Op | RecordType::Begun => codec::operation_of(&record.payload, any_actor).map(drop),
+        RecordType::Done | RecordType::Abort | RecordType::Close | RecordType::Withdrawn => {
+            codec::number_of(&record.payload).map(drop)
+        }
         RecordType::Open => codec::open_mark_of(&record.payload, any_actor).map(drop),
         RecordType::Settle => codec::settled_of(&record.payload).map(drop),
         RecordType::Answer => codec::answer_of(&record.payload).map(drop),
@@ -174,6 +192,7 @@ fn operation(db: &Connection, payload: &[u8], lsn: i64, numbers: &mut Numbers) -
     forget(db, op)?;
     let values = params![op, lsn, operation.time.as_nanos(), actor, operation.intent];
     db.prepare_cached("INSERT OR REPLACE INTO op VALUES(?1, ?2, ?3, ?4, ?5)")?.execute(values)?;
+    end_begun(db, operation.op)?;
     for change in &operation.changes {
         numbers.node = numbers.node.max(change.node.0);
         apply_change(db, op, change)?;
@@ -203,6 +222,14 @@ fn forget(db: &Connection, op: i64) -> Result<()> {
     Ok(())
 }
 
+/// What was announced is recorded, or came to nothing.
+fn end_begun(db: &Connection, op: OpId) -> Result<()> {
+    if db.prepare_cached("DELETE FROM begun WHERE op = ?1")?.execute(params![signed(op)])? > 0 {
+        db.prepare_cached("DELETE FROM held WHERE op = ?1 AND side = ?2")?.execute(params![signed(op), OPEN])?;
+    }
+    Ok(())
+}
+
 /// A content of a node that an operation refers to: garbage collection begins from these.
 fn hold(db: &Connection, op: OpId, node: NodeId, side: i64, content: &Content) -> Result<()> {
     let (start, name) = match content {
@@ -226,6 +253,7 @@ fn abort(db: &Connection, op: OpId) -> Result<()> {
     let nodes = nodes_of(db, op)?;
     let lsn: Option<i64> =
         db.query_row("SELECT lsn FROM op WHERE op = ?1", params![signed(op)], |row| row.get(0)).optional()?;
+    end_begun(db, op)?;
     db.execute("DELETE FROM op WHERE op = ?1", params![signed(op)])?;
     // Its key is free again, unless an answer was kept.
     db.execute("DELETE FROM answer WHERE lsn = ?1 AND answered = 0", params![lsn])?;

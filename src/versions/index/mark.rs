@@ -97,7 +97,7 @@ impl Marker {
     /// What must stay whatever the rules say: contents of operations that are not finished, and of files that are open.
     pub fn roots(&self) -> Result<Vec<Ref>> {
         let sql = format!(
-            "SELECT start, name FROM held WHERE side = {OPEN} OR op IN (SELECT op FROM op WHERE intent = 1)
+            "SELECT start, name FROM held WHERE side = {OPEN} OR op IN (SELECT op FROM op WHERE intent = 1 OR intent = 2)
              UNION ALL SELECT start, name FROM held JOIN open USING(op)"
         );
         let mut statement = self.db.prepare(&sql)?;
@@ -261,6 +261,12 @@ impl super::Reader {
     /// Is an OPEN record one of a file that is open?
     pub fn is_open(&self, op: OpId, lsn: Lsn) -> Result<bool> {
         let sql = "SELECT 1 FROM open WHERE op = ?1 AND lsn = ?2";
+        Ok(self.connection().prepare_cached(sql)?.exists(params![op.0.cast_signed(), lsn.0.cast_signed()])?)
+    }
+
+    /// Is a BEGUN record one of an operation that has no end?
+    pub fn is_begun(&self, op: OpId, lsn: Lsn) -> Result<bool> {
+        let sql = "SELECT 1 FROM begun WHERE op = ?1 AND lsn = ?2";
         Ok(self.connection().prepare_cached(sql)?.exists(params![op.0.cast_signed(), lsn.0.cast_signed()])?)
     }
 

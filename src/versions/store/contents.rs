@@ -75,6 +75,14 @@ impl Store {
         rustix::fs::statat(&self.aside, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
+    /// Does a record explain this file in `aside/`?
+    ///
+    /// # Errors
+    /// `Index`.
+    pub fn knows_aside(&self, name: &str) -> Result<bool> {
+        self.indexer.ask(|index| index.knows_aside(name))
+    }
+
     /// A reader of a content that is in the store (`Blob`, `Aside`, `Target`), verified against its hash where one is known:
     /// of a file aside at its end, by an error in place of it.
     ///

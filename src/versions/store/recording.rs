@@ -40,6 +40,25 @@ impl Store {
         })
     }
 
+    /// Announces an operation of names or metadata before it is carried out: if the process ends before [`Store::append`] of
+    /// the same number, or [`Store::aborted`], recovery looks what came of it. Costs no flush.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub fn begun(&self, operation: &Operation) -> Result<()> {
+        let actor = self.number_of(&operation.actor)?;
+        self.put(RecordType::Begun, &codec::operation(operation, actor)).map(drop)
+    }
+
+    /// Says that an operation with `intent` could not be applied whole and is being taken back: recovery does not roll it
+    /// forward any more.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub fn withdrawn(&self, op: OpId) -> Result<Lsn> {
+        self.put_last(RecordType::Withdrawn, &codec::number(op), |_| {})
+    }
+
     /// The nodes that an operation touched when it was appended before.
     fn nodes_of(&self, op: OpId) -> Result<Vec<NodeId>> {
         if op > self.last_op() {
