@@ -1,3 +1,9 @@
-//! `kill -9` at any moment: what was answered is there, and recorded.
+//! The daemon dies at any moment: what was acknowledged is there, what was begun is whole or not there, and all of it can be
+//! taken back.
 
+mod controls;
 mod kill;
+mod load;
+mod oracle;
+mod points;
+mod scenes;

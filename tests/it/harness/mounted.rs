@@ -25,6 +25,7 @@ pub struct Setup {
     mountpoint: PathBuf,
     store: PathBuf,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
 }
 
 /// A running mount.
@@ -64,13 +65,25 @@ impl Setup {
         }
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
         std::fs::set_permissions(at("run"), PermissionsExt::from_mode(0o700)).unwrap();
-        Setup { source: at("source"), mountpoint: at("mnt"), store: at("store"), arguments: Vec::new(), dir }
+        Setup {
+            source: at("source"),
+            mountpoint: at("mnt"),
+            store: at("store"),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            dir,
+        }
     }
 
     /// More arguments for `wardfs mount`.
     pub fn with(mut self, arguments: &[&str]) -> Setup {
         self.arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
         self
+    }
+
+    /// What the daemon finds in its environment, from the next start on, beside the usual.
+    pub fn set_environment(&mut self, variables: &[(&str, &str)]) {
+        self.environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     }
 
     /// A policy: the keys of `[policy]`, in TOML.
@@ -136,7 +149,13 @@ impl Setup {
         let mut command = self.wardfs();
         command.args(["mount", "--json", "--store"]).arg(&self.store).args(&self.arguments);
         command.arg(&self.source).arg(&self.mountpoint);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
+    }
+
+    /// The store.
+    pub fn store_path(&self) -> &Path {
+        &self.store
     }
 
     /// Mounts, or gives what the command said when it refused.
@@ -184,7 +203,13 @@ impl Mounted {
         }
     }
 
-    fn try_mount(&mut self) -> Result<(), String> {
+    /// As `set_environment` of its setup.
+    pub fn set_environment(&mut self, variables: &[(&str, &str)]) {
+        self.setup.set_environment(variables);
+    }
+
+    /// Mounts the same again, or gives what the command said when it did not.
+    pub fn try_mount(&mut self) -> Result<(), String> {
         // The daemon may keep our pipes open, so what it says is read from files.
         let (out, err) = (self.setup.dir.path().join("mount.out"), self.setup.dir.path().join("mount.err"));
         let mut command = self.setup.mount_command();
