@@ -135,12 +135,15 @@ pub struct Woken {
     pub mounts: bool,
     /// [`Watch::stop`] was called.
     pub stopped: bool,
+    /// [`Watch::wake`] was called since the last wait.
+    pub asked: bool,
 }
 
 /// Told of every change on the file systems that were added, until it is dropped.
 pub struct Watch {
     group: OwnedFd,
     stop: OwnedFd,
+    wake: OwnedFd,
     /// `/proc/self/mountinfo`; none without `/proc`.
     mounts: Option<OwnedFd>,
     added: Mutex<Vec<Weak<Fs>>>,
@@ -156,6 +159,7 @@ impl Watch {
         Ok(Watch {
             group: sys::fanotify_group()?,
             stop: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             mounts: openat(CWD, c"/proc/self/mountinfo", flags, Mode::empty()).ok(),
             added: Mutex::default(),
         })
@@ -186,14 +190,26 @@ impl Watch {
             tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),
         });
-        let mut fds = vec![PollFd::new(&self.group, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
+        let mut fds: Vec<_> =
+            [&self.group, &self.stop, &self.wake].into_iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         fds.extend(self.mounts.as_ref().map(|mounts| PollFd::new(mounts, PollFlags::PRI)));
         match poll(&mut fds, time.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
         let came = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
-        Ok(Woken { events: came(0), stopped: came(1), mounts: came(2) })
+        let woken = Woken { events: came(0), stopped: came(1), asked: came(2), mounts: came(3) };
+        if woken.asked {
+            // An empty counter was read by another wait, which is as good.
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
+        Ok(woken)
+    }
+
+    /// Ends the wait that goes on, or else the next one.
+    pub fn wake(&self) {
+        // As for `stop`.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
     /// Ends all waits, now and later.

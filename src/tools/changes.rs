@@ -46,6 +46,7 @@ pub(super) fn run(call: &Call<'_>, args: &ChangesArgs) -> Result<Answer, ToolErr
         limit: LIMIT,
         ..ViewQuery::default()
     };
+    call.view.core().catch_up();
     let mut seen = since;
     let page = loop {
         // Looked at before the query, so that nothing between the two is passed over.

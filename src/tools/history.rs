@@ -30,6 +30,7 @@ pub(super) fn run(call: &Call<'_>, args: &HistoryArgs) -> Result<Answer, ToolErr
         let result = HistoryResult { operations: vec![told(&operation, CHANGES_OF_ONE_MAX)], bounds };
         return Ok(Answer::new(rendered(&result), &result));
     }
+    call.view.core().catch_up();
     let query_hash = given::query_of("history", args);
     let (before, from) = match given::position(&query_hash, args.cursor.as_deref())? {
         None => (0, None),

@@ -68,7 +68,9 @@ impl Net {
                         before.size = later.size;
                     }
                     entry.state = Some((change.node, before.clone()));
-                    self.by_other_names(change, &before);
+                    if before.nlink > 1 {
+                        self.by_other_names(change, &before);
+                    }
                 }
             }
             ChangeKind::Remove => {

@@ -15,10 +15,10 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use self::feed::Feed;
 use super::{Core, Invalidate, Source, View, file::File};
@@ -28,12 +28,23 @@ use crate::host::{self, Errno, Fs, Seen, Watch};
 const BATCH: usize = 4096;
 /// How long reports gather before they are read: a busy process makes many of one file, and the kernel merges what waits.
 const GATHER: Duration = Duration::from_millis(2);
+/// How long somebody waits who asks that what happened beside us up to now be recorded.
+const CATCH_UP: Duration = Duration::from_secs(2);
 
 /// The watch over the sources' file systems, and its thread.
 #[derive(Default)]
 pub(super) struct Outside {
     running: Mutex<Option<(Arc<Watch>, JoinHandle<()>)>>,
     counts: Arc<Counts>,
+    asked: Mutex<Asked>,
+    answered: Condvar,
+}
+
+/// Who asks that everything reported be recorded, and who was answered; in numbers.
+#[derive(Default)]
+struct Asked {
+    last: u64,
+    answered: u64,
 }
 
 #[derive(Default)]
@@ -73,6 +84,24 @@ impl Core {
             }
         };
         if source.fs.is_watched() { Ok(()) } else { watch.add(&source.fs) }
+    }
+
+    /// Waits until what was changed beside us up to now is recorded, if it is told at all; no lock may be held. Two seconds at
+    /// most: who changes more than that has not come to an end either.
+    pub fn catch_up(&self) {
+        let watch = self.outside.running.lock().as_ref().map(|(watch, _)| Arc::clone(watch));
+        let Some(watch) = watch else { return };
+        let mut asked = self.outside.asked.lock();
+        asked.last += 1;
+        let number = asked.last;
+        watch.wake();
+        let until = Instant::now() + CATCH_UP;
+        while asked.answered < number {
+            if self.outside.answered.wait_until(&mut asked, until).timed_out() {
+                tracing::warn!("what is changed beside the mount is not recorded as fast as it is changed");
+                return;
+            }
+        }
     }
 
     /// What was seen of changes beside us.
@@ -138,6 +167,8 @@ impl Drop for End {
     fn drop(&mut self) {
         self.watch.end();
         if let Some(core) = self.core.upgrade() {
+            core.outside.asked.lock().answered = u64::MAX;
+            core.outside.answered.notify_all();
             core.forget_all();
         }
     }
@@ -159,18 +190,30 @@ fn run(core: &Weak<Core>, watch: &Watch) {
                 core.forget_all();
             }
         }
-        if woken.events && !read(&core, watch, &mut feed) {
-            return;
+        if woken.asked {
+            let number = core.outside.asked.lock().last;
+            if !read(&core, watch, &mut feed, usize::MAX) {
+                return;
+            }
+            feed.record_all(&core);
+            core.outside.asked.lock().answered = number;
+            core.outside.answered.notify_all();
+            continue;
+        }
+        if woken.events {
+            std::thread::sleep(GATHER);
+            if !read(&core, watch, &mut feed, BATCH) {
+                return;
+            }
         }
         feed.record(&core);
     }
 }
 
 /// Reads what waits and tells it. False if the watch does not work any more.
-fn read(core: &Core, watch: &Watch, feed: &mut Feed) -> bool {
-    std::thread::sleep(GATHER);
+fn read(core: &Core, watch: &Watch, feed: &mut Feed, most: usize) -> bool {
     let mut batch = Vec::new();
-    let Ok(whole) = watch.read(BATCH, &mut |seen| batch.push(seen)) else { return false };
+    let Ok(whole) = watch.read(most, &mut |seen| batch.push(seen)) else { return false };
     core.outside.counts.reports.fetch_add(batch.len() as u64, Ordering::Relaxed);
     core.rename_nodes(&batch);
     core.tell_outside(&batch);

@@ -89,6 +89,7 @@ impl View {
         on_conflict: OnConflict,
         confirm_token: Option<&str>,
     ) -> Result<Reverted> {
+        self.core.catch_up();
         for view in self.core.views() {
             view.seal_open()?;
         }

@@ -148,6 +148,16 @@ impl Feed {
             if what.modified() && !what.closed() { (now + PAUSE).min(entry.since + AT_LATEST) } else { now + SETTLE };
     }
 
+    /// Records all that waits.
+    pub fn record_all(&mut self, core: &Core) {
+        for hint in self.names.iter_mut().chain(self.changed.values_mut()) {
+            hint.due = hint.since;
+        }
+        while self.due() == Some(Duration::ZERO) {
+            self.record(core);
+        }
+    }
+
     /// Records some of what is due.
     pub fn record(&mut self, core: &Core) {
         let now = Instant::now();
@@ -184,13 +194,10 @@ impl Feed {
         if told.is_empty() {
             return;
         }
-        let (start, mut count) = self.nudged.unwrap_or((Instant::now(), 0));
-        let start = if start.elapsed() > Duration::from_secs(1) { Instant::now() } else { start };
-        if start.elapsed().is_zero() {
-            count = 0;
-        }
-        let few = count + told.len() <= NUDGES;
-        count += told.len();
+        let second = self.nudged.filter(|(start, _)| start.elapsed() < Duration::from_secs(1));
+        let (start, count) = second.unwrap_or((Instant::now(), 0));
+        let count = count + told.len();
+        let few = count <= NUDGES;
         self.nudged = Some((start, count));
         for view in core.views() {
             let Some(notify) = view.notify.get() else { continue };

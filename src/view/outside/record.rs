@@ -88,7 +88,16 @@ impl Core {
                 Some(found) => found,
                 None => return Ok(None),
             },
-            (None, None) => return Ok(None),
+            // Of a directory itself the report names no entry.
+            (None, None) => {
+                let Some(dir) = hint.seen.at.as_ref().filter(|at| at.name.is_none()).map(|at| &at.dir) else {
+                    return Ok(None);
+                };
+                let dirs = self.dirs(&hint.fs, dir);
+                let found = dirs.into_iter().find_map(|(view, node)| Some((view.recording_place(&node)?, view, node)));
+                let Some((place, view, node)) = found else { return Ok(None) };
+                (view, node, place)
+            }
         };
         view.changed_beside(&node, &place, &hint.actor, hint.what().modified())
     }
@@ -167,10 +176,7 @@ impl View {
         let mut state = node.file.state.lock();
         let state = &mut *state;
         self.load(&node, state)?;
-        if let Some(session) = &mut state.session {
-            // Who writes to it goes on, at the new place.
-            session.place = new.place.clone();
-        } else {
+        if state.session.is_none() {
             self.external(&old.place, &node, state, &attr, &hint.actor)?;
         }
         let before = match state.known() {
@@ -276,7 +282,8 @@ impl View {
         actor: &Actor,
     ) -> Result<bool> {
         let Head::Known(id, old) = &state.head else { return Ok(false) };
-        if old.is_current(attr) {
+        // What is current of a directory says nothing of its extended attributes.
+        if old.is_current(attr) && (attr.kind != Kind::Dir || old.xattrs == self.xattrs_of(node)?) {
             return Ok(false);
         }
         let (id, mut old) = (*id, old.clone());

@@ -194,3 +194,31 @@ fn a_flood_beside_is_recorded_whole_and_stalls_nobody() {
     let other: Vec<_> = all.iter().filter(|change| !change.contains(" t/")).collect();
     assert!(other.is_empty() || other == ["create t"], "{other:?}");
 }
+
+#[test]
+fn attributes_of_a_directory_that_nobody_holds_are_recorded_and_come_back() {
+    let Some(mount) = Setup::new().mount() else { return };
+    fs::create_dir(mount.beside("d")).unwrap();
+    assert_eq!(recorded(&mount), ["create d"]);
+    let tag = |path: &std::path::Path| sh(path, "getfattr --only-values -n user.tag d").ok();
+    sh(mount.source(), "setfattr -n user.tag -v value d").ok();
+    assert_eq!(recorded(&mount), ["create d", "meta d"]);
+    mount.client().call("checkpoint", &json!({"name": "tagged"}));
+    sh(mount.path(), "rmdir d").ok();
+    mount.client().call("revert", &json!({"checkpoint": "tagged"}));
+    assert_eq!(tag(mount.source()), "value");
+}
+
+#[test]
+fn a_checkpoint_stands_behind_all_that_was_done_beside_before_it() {
+    let Some(mount) = Setup::new().mount() else { return };
+    for round in 0..20 {
+        sh(mount.source(), &format!("for i in $(seq 20); do echo {round} > f{round}-$i; done; mkdir d{round}")).ok();
+        let mut client = mount.client();
+        client.call("checkpoint", &json!({"name": format!("round {round}")}));
+        let later = client.history(Some(&format!("d{round}")));
+        assert_eq!(later.len(), 1, "the last thing done is recorded at once");
+        client.call("revert", &json!({"checkpoint": format!("round {round}")}));
+        assert!(mount.beside(&format!("f{round}-20")).exists() && mount.beside(&format!("d{round}")).exists());
+    }
+}

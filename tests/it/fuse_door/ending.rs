@@ -87,7 +87,9 @@ fn a_request_that_hangs_holds_nobody_beyond_the_end() {
     let mut writer = std::process::Command::new("sh").args(["-c", "echo 2 >> $0"]).arg(&path).spawn().unwrap();
     // It is in the open call, which no signal ends.
     let wchan = format!("/proc/{}/stack", writer.id());
-    crate::harness::wait_for("the open", || fs::read_to_string(&wchan).is_ok_and(|stack| stack.contains("request_wait")));
+    crate::harness::wait_for("the open", || {
+        fs::read_to_string(&wchan).is_ok_and(|stack| stack.contains("request_wait"))
+    });
     assert_eq!(door.ask("unmount"), "Ok(())");
     assert!(!writer.wait().unwrap().success());
     assert_eq!(door.mounts(), 0);
