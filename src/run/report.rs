@@ -43,6 +43,7 @@ impl Daemon {
         let store = self.core.store();
         let stats = store.stats().map_err(|e| RunError(e.to_string()))?;
         let outside = self.core.outside_stats();
+        let fullness = super::keeping::fullness(store).map_err(|e| RunError(e.to_string()))?;
         let views: Vec<Value> = self.state.lock().views.iter().map(|(name, serving)| told(name, serving)).collect();
         Ok(json!({
             "pid": std::process::id(),
@@ -55,9 +56,10 @@ impl Daemon {
                 "contents": stats.contents,
                 "log_bytes": stats.log_bytes,
                 "aside_bytes": stats.aside_bytes,
+                "fullness": fullness,
                 "stopped": store.poisoned(),
             },
-            "outside": {"reports": outside.reports, "overflows": outside.overflows},
+            "outside": {"reports": outside.reports, "overflows": outside.overflows, "late": outside.late},
             "views": views,
         }))
     }

@@ -51,6 +51,7 @@ struct Asked {
 struct Counts {
     reports: AtomicU64,
     overflows: AtomicU64,
+    late: AtomicU64,
 }
 
 /// What was seen of changes beside us, since the start.
@@ -60,6 +61,8 @@ pub struct OutsideStats {
     pub reports: u64,
     /// How often the kernel lost reports, so that everything was looked at again.
     pub overflows: u64,
+    /// How often an answer did not wait any longer for what others changed just before to be recorded.
+    pub late: u64,
 }
 
 impl Core {
@@ -98,7 +101,7 @@ impl Core {
         let until = Instant::now() + CATCH_UP;
         while asked.answered < number {
             if self.outside.answered.wait_until(&mut asked, until).timed_out() {
-                tracing::warn!("what is changed beside the mount is not recorded as fast as it is changed");
+                self.outside.counts.late.fetch_add(1, Ordering::Relaxed);
                 return;
             }
         }
@@ -110,6 +113,7 @@ impl Core {
         OutsideStats {
             reports: counts.reports.load(Ordering::Relaxed),
             overflows: counts.overflows.load(Ordering::Relaxed),
+            late: counts.late.load(Ordering::Relaxed),
         }
     }
 
