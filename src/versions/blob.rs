@@ -14,7 +14,6 @@ const DELTA: u8 = 2;
 /// A content is so many others away from one that is whole, at most.
 pub(super) const CHAIN_MAX: usize = 16;
 const LEVEL: i32 = 1;
-#[cfg(test)]
 const DELTA_LEVEL: i32 = 3;
 /// Smaller contents are not worth a frame.
 const COMPRESS_MIN: usize = 128;
@@ -41,7 +40,6 @@ fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     (frame.len() <= bytes.len() / 10 * 9).then_some(frame)
 }
 
-#[cfg(test)]
 /// The payload of a record that holds a content as its difference to another one; none if it cannot be made.
 pub(super) fn encode_delta(hash: &Hash, bytes: &[u8], base: &Hash, dictionary: &[u8]) -> Option<(u8, Vec<u8>)> {
     let mut compressor = zstd::bulk::Compressor::with_dictionary(DELTA_LEVEL, dictionary).ok()?;

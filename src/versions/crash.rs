@@ -93,6 +93,7 @@ pub const POINTS: &[&str] = &[
     "trim-flushed",
     "trimmed-unlinked",
     "forgetting-appended",
+    "deltas-said",
     "segment-buried",
     "segment-burial-flushed",
     "segment-packed",

@@ -5,6 +5,7 @@ mod choose;
 mod judge;
 mod keeper;
 mod pack;
+mod relate;
 mod space;
 
 use std::{
@@ -27,6 +28,7 @@ use crate::{
     types::{Lsn, OpId, Timestamp},
 };
 use choose::Chosen;
+pub use space::Share;
 
 type Result<T> = std::result::Result<T, StoreError>;
 
@@ -78,6 +80,11 @@ impl Keeping {
     /// Was anything ever dropped?
     pub fn has_trimmed(&self) -> bool {
         self.trimmed.load(Ordering::Acquire)
+    }
+
+    /// Keeps every collection out.
+    pub fn turn(&self) -> impl Drop + use<'_> {
+        self.turn.lock()
     }
 
     /// So many bytes were appended.
@@ -145,7 +152,7 @@ impl Store {
         let begun = Instant::now();
         let mut seen = self.keeping.turn.lock();
         let mut report = GcReport { used: (self.used()?, 0), ..GcReport::default() };
-        self.indexer.ask(|_| Ok(()))?;
+        self.index_caught_up()?;
         let chosen = self.choose(aim, report.used.0, &mut report)?;
         if !dry_run {
             report.bytes = 0;
@@ -157,7 +164,8 @@ impl Store {
             self.keeping.blobs_told(self, since);
             self.drop_chosen(&chosen, since, &mut report)?;
             self.forget(&chosen, &mut report)?;
-            self.pack(matches!(aim, Aim::Space { .. }), &mut seen, &mut report)?;
+            let short = self.relate(&chosen.pairs, chosen.numbers, &mut report)?;
+            self.pack(matches!(aim, Aim::Space { .. }), &short, &mut seen, &mut report)?;
         }
         report.used.1 = if dry_run { report.used.0.saturating_sub(report.bytes) } else { self.used()? };
         report.took = begun.elapsed();
@@ -200,14 +208,15 @@ impl Store {
     /// Appends one TRIM of what nobody refers to since it was chosen. None if nothing is left of it.
     fn say_trim(&self, rule: Rule, step: &[Dead], chosen: &Chosen, since: Instant) -> Result<Option<TrimRecord>> {
         // Most of the waiting is done before anybody is kept out.
-        self.indexer.ask(|_| Ok(()))?;
+        self.index_caught_up()?;
         let _closed = loop {
             match self.keeping.gate.try_write_for(GATE_WAIT) {
                 Some(closed) => break closed,
                 None => std::thread::sleep(GATE_WAIT),
             }
         };
-        let again = self.indexer.ask(|index| index.refs_after(chosen.last_ref))?;
+        self.index_caught_up()?;
+        let again = self.indexer.ask_now(|index| index.refs_after(chosen.last_ref))?;
         let mut record = TrimRecord::new(rule, self.last_op(), chosen.numbers);
         let mut blobs = Vec::new();
         for dead in step.iter().filter(|dead| !again.contains(&dead.what)) {
@@ -248,7 +257,7 @@ impl Store {
             crash_point!("forgetting-appended");
             self.sync_all()?;
             report.operations += step.len() as u64;
-            self.indexer.ask(|_| Ok(()))?;
+            self.index_caught_up()?;
         }
         Ok(())
     }

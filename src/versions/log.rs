@@ -214,6 +214,11 @@ impl Log {
         }
     }
 
+    /// Where the segment behind a position begins.
+    pub fn next_segment(&self, position: u64) -> Option<u64> {
+        self.segments.read().range(position + 1..).next().map(|(base, _)| *base)
+    }
+
     /// The segments that nothing is appended to any more, in order, each with the position behind it.
     pub fn closed(&self) -> Vec<(Segment, u64)> {
         let segments = self.segments.read();

@@ -101,6 +101,8 @@ pub struct Store {
     durability: Durability,
     ops: AtomicU64,
     last: AtomicU64,
+    /// The last operation that a checkpoint of this process names.
+    pointed: AtomicU64,
     nodes: AtomicU64,
     names: AtomicU64,
     /// In names of files: no two lives of a store give the same ones.
@@ -162,6 +164,7 @@ impl Store {
             durability: options.durability,
             ops: AtomicU64::new(last_op),
             last: AtomicU64::new(last.0),
+            pointed: AtomicU64::new(0),
             nodes: AtomicU64::new(last_node),
             names: AtomicU64::new(0),
             life: u32::from_le_bytes(super::lock::random(path)?),
@@ -305,10 +308,16 @@ impl Store {
             time: Timestamp::now(),
             actor: actor.clone(),
         };
+        self.pointed.fetch_max(point.op.0, Ordering::AcqRel);
         let number = self.number_of(actor)?;
         let lsn = self.put(RecordType::Checkpoint, &codec::checkpoint(&point, number))?;
         self.settle(lsn)?;
         Ok(point)
+    }
+
+    /// The last operation that a checkpoint set by this process names (0 if none was set).
+    pub fn last_checkpoint(&self) -> OpId {
+        OpId(self.pointed.load(Ordering::Acquire))
     }
 
     /// A checkpoint by name.

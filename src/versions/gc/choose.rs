@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{ANSWERS, Aim, Dead, GcReport, Result, Sizes, judge::Judge, judge::Standing, judge::Tier};
+use super::{
+    ANSWERS, Aim, Dead, GcReport, Result, Sizes,
+    judge::{Judge, Standing, Tier},
+    relate::{self, Pair},
+};
 use crate::{
     types::{Lsn, OpId, Timestamp},
     versions::{
@@ -26,6 +30,8 @@ pub(super) struct Chosen {
     pub dead: Vec<(Rule, Vec<Dead>)>,
     /// Operations, oldest first, none left out.
     pub forgotten: Option<(Rule, Vec<OpId>)>,
+    /// Contents that may be kept as a difference.
+    pub pairs: Vec<Pair>,
     /// Answers before this position are old enough to go.
     pub answers: Lsn,
 }
@@ -56,6 +62,7 @@ pub(super) fn choose(
         sizes,
         found: HashMap::new(),
         versions: HashMap::new(),
+        neighbours: Vec::new(),
     };
     marker.nodes(&mut |turns| judge.node(&turns))?;
     for root in marker.roots()? {
@@ -75,8 +82,10 @@ pub(super) fn choose(
         dead.entry(candidate.standing.rule).or_default().push(candidate.dead);
     }
     report.versions = RULES.iter().filter_map(|rule| Some((*rule, *judge.versions.get(rule)?))).collect();
+    let pairs = relate::pairs(&blobs, &judge.found, &judge.neighbours);
     let left = used.saturating_sub(report.bytes);
     Ok(Chosen {
+        pairs,
         last_ref: marker.last_ref()?,
         numbers: marker.numbers()?,
         forgotten: forgotten(marker, retention, &judge.checkpoints, now, aim, left)?,

@@ -50,6 +50,8 @@ pub(super) struct Judge<'a> {
     pub found: HashMap<Ref, Standing>,
     /// Versions that are gone now, by rule.
     pub versions: HashMap<Rule, u64>,
+    /// Contents of neighbouring versions, the older first; of each file the newest first.
+    pub neighbours: Vec<(u64, u64)>,
 }
 
 fn changes_content(kind: u8) -> bool {
@@ -70,6 +72,14 @@ impl Judge<'_> {
         let mut versions: Vec<Version> = (0..=turns.len()).map(|at| self.version(turns, at)).collect();
         self.base(turns, &mut versions);
         self.per_file(&mut versions);
+        let blob = |version: &Version| {
+            version.refs.iter().find_map(|found| match found {
+                Ref::Blob(start) => Some(*start),
+                Ref::Aside(_) => None,
+            })
+        };
+        let blobs: Vec<u64> = versions.iter().filter(|v| v.standing.tier > Tier::Dropped).filter_map(blob).collect();
+        self.neighbours.extend(blobs.windows(2).rev().filter(|pair| pair[0] != pair[1]).map(|pair| (pair[0], pair[1])));
         for version in versions {
             let gone = version.standing.tier == Tier::Dropped && !version.current;
             if gone && version.refs.iter().any(|found| self.sizes.contains_key(found)) {

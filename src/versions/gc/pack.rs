@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use super::{GcReport, Result};
+use super::{GcReport, Result, relate::Short};
 use crate::{
     crash_point,
     types::{Actor, Channel, Lsn, OpId},
@@ -52,13 +52,21 @@ struct Closed {
 
 impl Store {
     /// Packs what is worth it. What is dead was said to be so in the log, and that is on disk.
-    pub(super) fn pack(&self, urgent: bool, seen: &mut Seen, report: &mut GcReport) -> Result<()> {
-        self.indexer.ask(|_| Ok(()))?;
+    pub(super) fn pack(&self, urgent: bool, short: &Short, seen: &mut Seen, report: &mut GcReport) -> Result<()> {
+        self.index_caught_up()?;
         let needs_space = |error: &StoreError| matches!(error, StoreError::NoSpace { .. });
         let all = self.closed_segments()?;
         for one in &all {
             if self.is_ending() {
                 return Ok(());
+            }
+            if short.keys().any(|lsn| (one.segment.base..one.end).contains(&lsn.0)) {
+                match self.rewrite(std::slice::from_ref(one), short) {
+                    Ok(()) => report.segments += 1,
+                    Err(error) if needs_space(&error) => {}
+                    Err(error) => return Err(error),
+                }
+                continue;
             }
             let alive = self.alive(one, urgent, seen)?;
             let Some(alive) = alive else { continue };
@@ -67,7 +75,7 @@ impl Store {
                 self.bury(one)?;
                 report.segments += 1;
             } else if one.size > WORTH && bytes * 100 < one.size * if urgent { ALIVE_URGENT } else { ALIVE } {
-                match self.rewrite(std::slice::from_ref(one)) {
+                match self.rewrite(std::slice::from_ref(one), short) {
                     Ok(()) => report.segments += 1,
                     // On a full disk the others may still be emptied.
                     Err(error) if needs_space(&error) => {}
@@ -75,7 +83,7 @@ impl Store {
                 }
             }
         }
-        match self.join_small(report) {
+        match self.join_small(short, report) {
             Err(error) if needs_space(&error) => Ok(()),
             joined => joined,
         }
@@ -198,10 +206,10 @@ impl Store {
 
     /// Writes the records that are needed of neighbouring segments into one new file, which takes the place of the first;
     /// the others go then.
-    fn rewrite(&self, run: &[Closed]) -> Result<()> {
+    fn rewrite(&self, run: &[Closed], short: &Short) -> Result<()> {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
         let path = self.log.dir().join(format!("{:08}.new", first.segment.number));
-        let written = self.write_packed(&path, run, last.end);
+        let written = self.write_packed(&path, run, last.end, short);
         let (salt, table) = match written {
             Ok(written) => written,
             Err(error) => {
@@ -229,7 +237,7 @@ impl Store {
     }
 
     /// Returns the new segment's salt, and where its table is.
-    fn write_packed(&self, path: &Path, run: &[Closed], end: u64) -> Result<(u32, u32)> {
+    fn write_packed(&self, path: &Path, run: &[Closed], end: u64, short: &Short) -> Result<(u32, u32)> {
         let on_disk = |error: std::io::Error| failed(path, error);
         let base = run.first().map_or(0, |one| one.segment.base);
         let salt = u32::from_le_bytes(lock::random(path)?);
@@ -241,8 +249,11 @@ impl Store {
         let mut table = Table { end, packed: self.log.end(), rows: Vec::new() };
         for one in run {
             self.each_alive(one, &mut |record| {
-                let (flags, payload) = self.shortened(&record)?;
-                let bytes = frame::encode(record.kind, flags, &payload, record.lsn.0, salt, record.durable);
+                let (flags, payload) = match short.get(&record.lsn) {
+                    Some((flags, payload)) => (*flags, payload),
+                    None => (record.flags, &record.payload),
+                };
+                let bytes = frame::encode(record.kind, flags, payload, record.lsn.0, salt, record.durable);
                 let at = u32::try_from(offset).map_err(|_| on_disk(std::io::Error::from_raw_os_error(libc::EFBIG)))?;
                 table.rows.push((record.lsn.0, at));
                 offset += bytes.len() as u64;
@@ -261,13 +272,8 @@ impl Store {
         Ok((salt, at))
     }
 
-    /// A record as it is written anew.
-    fn shortened(&self, record: &Record) -> Result<(u8, Vec<u8>)> {
-        Ok((record.flags, record.payload.clone()))
-    }
-
     /// Several small neighbours become one.
-    fn join_small(&self, report: &mut GcReport) -> Result<()> {
+    fn join_small(&self, short: &Short, report: &mut GcReport) -> Result<()> {
         let most = self.log.segment_max() / 2;
         let mut run: Vec<Closed> = Vec::new();
         let mut sum = 0;
@@ -284,7 +290,7 @@ impl Store {
         }
         runs.push(run);
         for run in runs.into_iter().filter(|run| run.len() >= SMALL) {
-            self.rewrite(&run)?;
+            self.rewrite(&run, short)?;
             report.segments += run.len() as u64;
         }
         Ok(())

@@ -3,13 +3,58 @@
 use std::{collections::HashMap, os::unix::fs::MetadataExt, sync::atomic::Ordering};
 
 use super::Result;
-use crate::versions::{OnFull, Retention, Store, StoreError, error::failed, retention::Disk};
+use crate::{
+    types::{Timestamp, ViewPath},
+    versions::{
+        OnFull, Retention, Store, StoreError,
+        error::failed,
+        index::{Marker, Ref},
+        retention::Disk,
+    },
+};
 
 /// Segments are at most this part of the quota, and at least so large.
 const SEGMENTS: u64 = 16;
 const SEGMENT_MIN: u64 = 256 << 10;
 
+/// Bytes of contents, by the age of the operation that first referred to them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Share {
+    /// The source's path, as it was when it was first served.
+    pub source: Vec<u8>,
+    /// Contents and bytes: of the last hour, day, week, 30 days, and older.
+    pub ages: [(u64, u64); 5],
+}
+
+/// The bounds of [`Share::ages`], in seconds.
+const AGES: [i64; 4] = [3600, 86_400, 7 * 86_400, 30 * 86_400];
+
 impl Store {
+    /// What the contents of each source take, by age.
+    ///
+    /// # Errors
+    /// `Io`, `Index`.
+    pub fn shares(&self) -> Result<Vec<Share>> {
+        self.indexer.ask(|_| Ok(()))?;
+        let marker = Marker::open(&self.path.join("index.db"))?;
+        let asides = self.aside_sizes()?;
+        let mut sizes: HashMap<Ref, u64> = asides.into_iter().map(|(name, size)| (Ref::Aside(name), size)).collect();
+        sizes.extend(marker.blobs()?.into_iter().map(|blob| (Ref::Blob(blob.start), blob.size)));
+        let mut shares: Vec<(u32, Share)> =
+            marker.sources()?.into_iter().map(|(id, source)| (id, Share { source, ..Share::default() })).collect();
+        let now = Timestamp::now().secs;
+        for (found, source, time) in marker.first_refs()? {
+            let (Some(size), Some((_, share))) = (sizes.get(&found), shares.iter_mut().find(|(id, _)| *id == source))
+            else {
+                continue;
+            };
+            let age = now - time / 1_000_000_000;
+            let (contents, bytes) = &mut share.ages[AGES.iter().take_while(|bound| age >= **bound).count()];
+            (*contents, *bytes) = (*contents + 1, *bytes + size);
+        }
+        Ok(shares.into_iter().map(|(_, share)| share).collect())
+    }
+
     /// What is kept, from now on.
     ///
     /// # Errors
@@ -87,6 +132,11 @@ impl Store {
         let (used, quota) = (self.keeping.used.load(Ordering::Relaxed), self.keeping.quota.load(Ordering::Relaxed));
         let is_full = quota > 0 && (used >= quota || self.keeping.keeper.is_short_of_disk());
         if is_full { Err(StoreError::Quota { path: self.path.clone(), quota }) } else { Ok(()) }
+    }
+
+    /// Is history below this path kept shortly?
+    pub fn is_short(&self, path: &ViewPath) -> bool {
+        self.keeping.retention.read().is_short(path.as_bytes())
     }
 
     /// True if the store takes all that it may: what need not be kept now is better left out.

@@ -67,6 +67,11 @@ impl Marker {
         self.number("SELECT coalesce(max(id), 0) FROM held")
     }
 
+    /// The log position up to which the index was.
+    pub fn applied(&self) -> Result<u64> {
+        Ok(self.number("SELECT v FROM meta WHERE k = 'applied'")?.cast_unsigned())
+    }
+
     /// The highest numbers given.
     pub fn numbers(&self) -> Result<(u64, u64)> {
         let max = |key: &str| self.number(&format!("SELECT v FROM meta WHERE k = '{key}'")).map(i64::cast_unsigned);
@@ -130,6 +135,25 @@ impl Marker {
             all.insert(id, *known.entry(key).or_insert(next));
         }
         Ok(all)
+    }
+
+    /// Each content that is referred to, with the source and the time (in nanoseconds) of its first operation.
+    pub fn first_refs(&self) -> Result<Vec<(Ref, u32, i64)>> {
+        let sql = "SELECT start, name, source, time FROM
+                   (SELECT start, name, min(op) AS op, node FROM held GROUP BY start, name) AS first
+                   JOIN op USING(op) JOIN (SELECT op, node, min(source) AS source FROM touch GROUP BY op, node) USING(op, node)";
+        let mut statement = self.db.prepare(sql)?;
+        let rows =
+            statement.query_map([], |row| Ok((reference(row, 0)?, row.get::<_, u32>(2)?, row.get::<_, i64>(3)?)))?;
+        let all: Vec<(Option<Ref>, u32, i64)> = rows.collect::<rusqlite::Result<_>>()?;
+        Ok(all.into_iter().filter_map(|(found, source, time)| Some((found?, source, time))).collect())
+    }
+
+    /// The sources' numbers and paths.
+    pub fn sources(&self) -> Result<Vec<(u32, Vec<u8>)>> {
+        let mut statement = self.db.prepare("SELECT id, path FROM source ORDER BY id")?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Operations with their times, oldest first, from behind `after` on, up to the first that is not finished.
@@ -223,6 +247,17 @@ impl super::Reader {
         let mut statement = self.connection().prepare_cached("SELECT start, name FROM held WHERE id > ?1")?;
         let rows = statement.query_map(params![last], |row| reference(row, 0))?;
         let all: Vec<Option<Ref>> = rows.collect::<rusqlite::Result<_>>()?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// Every reference to a content: the node, the operation, and what it refers to.
+    pub fn all_refs(&self) -> Result<Vec<(NodeId, OpId, Ref)>> {
+        let mut statement = self.connection().prepare("SELECT node, op, start, name FROM held ORDER BY node, op")?;
+        let rows = statement.query_map([], |row| {
+            let node = NodeId(row.get::<_, i64>(0)?.cast_unsigned());
+            Ok(reference(row, 2)?.map(|found| (node, OpId(row.get::<_, i64>(1).unwrap_or(0).cast_unsigned()), found)))
+        })?;
+        let all: Vec<Option<_>> = rows.collect::<rusqlite::Result<_>>()?;
         Ok(all.into_iter().flatten().collect())
     }
 

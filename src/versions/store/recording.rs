@@ -212,6 +212,15 @@ impl Store {
         StoreError::NoSpace { path: self.path.clone() }
     }
 
+    /// Waits until the index has applied all that was appended. Space is freed after that, so it may take what is kept in
+    /// reserve.
+    pub(in crate::versions) fn index_caught_up(&self) -> Result<()> {
+        match self.indexer.ask(|_| Ok(())) {
+            Err(StoreError::NoSpace { .. }) if self.reserve.release() => self.indexer.ask(|_| Ok(())),
+            caught_up => caught_up,
+        }
+    }
+
     /// Appends a record that ends something: on a full disk out of the reserve.
     pub(in crate::versions) fn put_last(
         &self,

@@ -41,6 +41,7 @@ const DROPPING: &[&str] = &[
     "trim-flushed",
     "trimmed-unlinked",
     "forgetting-appended",
+    "deltas-said",
     "segment-buried",
     "segment-burial-flushed",
     "segment-packed",
