@@ -22,6 +22,7 @@ mod serve;
 mod setup;
 mod show;
 mod status;
+mod store;
 mod umount;
 mod undo;
 
@@ -72,6 +73,15 @@ enum Command {
     Redo(undo::UndoArgs),
     /// Name this moment
     Checkpoint(checkpoint::CheckpointArgs),
+    /// What a store holds: stats, gc, verify, export
+    #[command(subcommand)]
+    Store(store::StoreCommand),
+    /// Drop what retention drops, and give its space back
+    Gc(store::GcArgs),
+    /// Check a store: every record, content and file, and the index
+    Verify(store::WhichStore),
+    /// Write the history as a stream for git fast-import
+    Export(store::ExportArgs),
     /// Explain or check a policy
     Policy(policy::PolicyArgs),
     /// Print completions for a shell
@@ -123,6 +133,10 @@ fn run(command: Command) -> Outcome {
         Command::Undo(args) => undo::undo(&args),
         Command::Redo(args) => undo::redo(&args),
         Command::Checkpoint(args) => checkpoint::checkpoint(&args),
+        Command::Store(command) => store::store(&command),
+        Command::Gc(args) => store::gc(&args),
+        Command::Verify(which) => store::verify(&which),
+        Command::Export(args) => store::export(&args),
         Command::Policy(args) => policy::policy(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "wardfs", &mut std::io::stdout());

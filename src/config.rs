@@ -2,10 +2,12 @@
 
 mod either;
 mod file;
+mod keep;
 mod options;
 mod paths;
 
 pub use file::{load_config, load_policy, parse_config, parse_policy};
+pub use keep::KeepConfig;
 pub use options::{MountFlags, apply_options, reapply_options, split_options};
 pub use paths::expand;
 
@@ -112,6 +114,9 @@ impl Default for PolicyConfig {
 pub struct StoreConfig {
     /// Answers survive a crash of the daemon, and power loss only after a second.
     pub relaxed: bool,
+    /// How long history is kept, and how much of it.
+    #[serde(default)]
+    pub keep: KeepConfig,
 }
 
 /// Everything one command starts.

@@ -3,6 +3,7 @@
 mod admin;
 mod daemon;
 mod foreground;
+mod keeping;
 mod launch;
 mod place;
 mod process;
@@ -15,6 +16,7 @@ mod settle;
 mod socket;
 mod until;
 
+pub use keeping::{export_store, open_store, store_command};
 pub use launch::{Launch, Started, start};
 pub use place::{Placed, place_of};
 pub use process::daemon_main;

@@ -37,6 +37,7 @@ mod revert;
 mod session;
 mod source;
 mod storer;
+mod transient;
 mod walk;
 mod xattr;
 

@@ -54,6 +54,22 @@ pub(crate) fn complain(message: &str) {
     let _ = writeln!(std::io::stderr(), "wardfs: {}", message.trim_end().replace('\n', "; "));
 }
 
+/// One line on standard error that is no complaint.
+pub(crate) fn note(text: &str) {
+    // As above.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Bytes for people.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0..=1023 => format!("{bytes} B"),
+        1024..=1_048_575 => format!("{} KiB", bytes >> 10),
+        1_048_576..=1_073_741_823 => format!("{} MiB", bytes >> 20),
+        _ => format!("{}.{} GiB", bytes >> 30, ((bytes & 0x3fff_ffff) * 10) >> 30),
+    }
+}
+
 /// One line on standard output. A reader that went away ends the command quietly.
 pub(crate) fn line(text: &str) {
     bytes(format!("{text}\n").as_bytes());

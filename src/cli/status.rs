@@ -60,6 +60,14 @@ fn told(daemon: &Value) -> String {
         size(&store["log_bytes"]),
         size(&store["aside_bytes"])
     ));
+    let full = &store["fullness"];
+    lines.push(format!(
+        "  {} of {} used, {} when full",
+        size(&full["used"]),
+        size(&full["quota"]),
+        shown(&full["on_full"])
+    ));
+    lines.extend(super::store::dropped(full).into_iter().map(|line| format!("  {line}")));
     if let Some(reason) = store["stopped"].as_str() {
         lines.push(format!("  CHANGES ARE REFUSED: {reason}"));
     }
@@ -79,13 +87,7 @@ fn told(daemon: &Value) -> String {
 
 /// Bytes for people.
 fn size(bytes: &Value) -> String {
-    let bytes = bytes.as_u64().unwrap_or(0);
-    match bytes {
-        0..=1023 => format!("{bytes} B"),
-        1024..=1_048_575 => format!("{} KiB", bytes >> 10),
-        1_048_576..=1_073_741_823 => format!("{} MiB", bytes >> 20),
-        _ => format!("{}.{} GiB", bytes >> 30, ((bytes & 0x3fff_ffff) * 10) >> 30),
-    }
+    output::size(bytes.as_u64().unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -97,11 +99,13 @@ mod tests {
         let view = json!({"view": "v", "mountpoint": "/m", "socket": "/s", "sources": [{"path": "/a", "read_only": true}],
             "policy_refused": "p.toml:1:1: no"});
         let store = json!({"path": "/st", "durability": "strict", "operations": 2, "contents": 3, "log_bytes": 2048,
-            "aside_bytes": 1_610_612_736u64, "stopped": "EIO"});
+            "aside_bytes": 1_610_612_736u64, "stopped": "EIO", "fullness": {"used": 1024, "quota": 4096,
+            "on_full": "refuse", "dropped": [{"rule": "age", "contents": 3, "last": "2026"}], "failure": "no"}});
         assert_eq!(
             told(&json!({"pid": 7, "store": store, "views": [view]})),
             "daemon 7, store /st\n  strict: 2 operations, 3 contents, 2 KiB of log, 1.5 GiB aside\n  \
-             CHANGES ARE REFUSED: EIO\n  view v at /m, socket /s\n    shows /a, read-only\n    \
+             1 KiB of 4 KiB used, refuse when full\n  dropped by rule `age`: 3 contents, last 2026\n  \
+             COLLECTING FAILED: no\n  CHANGES ARE REFUSED: EIO\n  view v at /m, socket /s\n    shows /a, read-only\n    \
              THE NEW POLICY IS NOT IN FORCE: p.toml:1:1: no"
         );
         let dead = told(&json!({"pid": 7, "store": {"path": "/st"}, "error": "no answer"}));

@@ -11,7 +11,9 @@ use toml::Spanned;
 use super::{
     Config, ConfigError, PatternConfig, PolicyConfig, PolicyFile, SourceConfig, StoreConfig, ViewConfig,
     either::{OneOrMany, SourceEntry},
-    expand, feature, profile,
+    expand, feature,
+    keep::{self, KeepConfig, RetainTable},
+    profile,
 };
 use crate::types::EntryName;
 
@@ -55,6 +57,10 @@ struct PolicyTable {
 #[serde(deny_unknown_fields)]
 struct StoreTable {
     durability: Option<Spanned<String>>,
+    on_full: Option<Spanned<String>>,
+    short: Option<Vec<Spanned<String>>>,
+    #[serde(default)]
+    retain: RetainTable,
 }
 
 /// Keys that have a meaning which this version does not give them. To pass over one would promise what does not happen.
@@ -63,8 +69,6 @@ const LATER: &[(&str, &str)] = &[
     ("review", "changes are not held for review in this version"),
     ("post_edit", "no command runs after an edit in this version"),
     ("exec", "this version has no tools that run commands"),
-    ("retain", "this version keeps the whole history"),
-    ("on_full", "this version keeps the whole history"),
 ];
 
 struct Source<'a> {
@@ -125,6 +129,19 @@ impl Source<'_> {
             require_hash: table.require_hash,
             features,
         })
+    }
+
+    fn keep(&self, table: &StoreTable) -> Result<KeepConfig, ConfigError> {
+        let mut keep = KeepConfig::default();
+        if let Some(word) = &table.on_full {
+            keep.refuse = Some(keep::on_full(word.get_ref()).map_err(|why| self.error(word, why))?);
+        }
+        if let Some(names) = &table.short {
+            let name = |word: &Spanned<String>| keep::directory(word.get_ref()).map_err(|why| self.error(word, why));
+            keep.short = Some(names.iter().map(name).collect::<Result<_, _>>()?);
+        }
+        table.retain.read(&mut keep).map_err(|(word, why)| self.error(word, why))?;
+        Ok(keep)
     }
 
     fn path_of<T>(&self, at: &Spanned<T>, text: &str) -> Result<PathBuf, ConfigError> {
@@ -246,12 +263,13 @@ pub fn parse_config(path: &Path, text: &str) -> Result<Config, ConfigError> {
             other => return Err(source.error(word, format!("durability is \"strict\" or \"relaxed\", not {other:?}"))),
         },
     };
+    let keep = source.keep(&table.store)?;
     let views = table.view.into_iter().map(|(name, view)| source.view(&name, view)).collect::<Result<Vec<_>, _>>()?;
     if views.is_empty() {
         let problem = "it has no [view.NAME]; a file of policy keys alone goes with --policy".into();
         return Err(ConfigError { place: path.display().to_string(), problem });
     }
-    Ok(Config { views, store: StoreConfig { relaxed } })
+    Ok(Config { views, store: StoreConfig { relaxed, keep } })
 }
 
 /// Reads a file of the policy keys alone.

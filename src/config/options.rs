@@ -51,7 +51,7 @@ const PASSED_OVER: &[&str] = &[
 ];
 
 const KNOWN: &str = "ro, rw, allow_other, suid, dev, noexec, fsname=, allow=, deny=, read_only=, unversioned=, \
-                     require_hash, features=, durability=";
+                     require_hash, features=, durability=, on_full=, retain_bytes=";
 
 /// Splits option lists at their commas. `\,` is a comma that does not split.
 pub fn split_options(lists: &[String]) -> Vec<String> {
@@ -92,6 +92,16 @@ pub fn apply_options(config: &mut Config, options: &[String]) -> Result<(), Conf
                     Some("relaxed") => true,
                     Some(_) | None => return Err(option.error("expected durability=strict or durability=relaxed")),
                 };
+                true
+            }
+            "on_full" => {
+                let word = option.value.unwrap_or_default();
+                config.store.keep.refuse = Some(super::keep::on_full(word).map_err(|why| option.error(why))?);
+                true
+            }
+            "retain_bytes" => {
+                let word = option.value.unwrap_or_default();
+                config.store.keep.bytes = Some(super::keep::size(word).map_err(|why| option.error(why))?);
                 true
             }
             _ => {
@@ -279,6 +289,11 @@ mod tests {
         check("deny=", "expected deny=PATTERN, or several with : between");
         check("deny=a::b", "expected deny=PATTERN, or several with : between");
         check("durability=most", "expected durability=strict or durability=relaxed");
+        check("on_full=stop", "on_full is \"drop_oldest\" or \"refuse\", not \"stop\"");
+        check(
+            "retain_bytes=many",
+            "expected a size, as \"64MiB\" or \"10GiB\" (B, KiB, MiB, GiB, TiB), and this is \"many\"",
+        );
         check("features=fly", "\"fly\" is no feature; there are read, search, write");
         check("ro=1", "ro takes no value");
         check("fsname=", "expected fsname=NAME");

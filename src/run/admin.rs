@@ -48,7 +48,18 @@ impl Admin for Human {
                 answer(self.0.config(&socket).map_err(failed)?)
             }
             "reload" => self.0.reload().map(|()| json!({})).map_err(failed),
-            other => Err(AdminError(format!("no command {other:?}"))),
+            "export" => {
+                // A pipe of the command's: the daemon opens no file by name but this.
+                let pipe: PathBuf = field(params, "pipe")?;
+                let opened = std::fs::OpenOptions::new().write(true).open(&pipe);
+                let file = opened.map_err(|error| AdminError(format!("{}: {error}", pipe.display())))?;
+                let mut out = std::io::BufWriter::with_capacity(1 << 16, file);
+                super::keeping::export_store(self.0.core.store(), &mut out).map_err(failed)
+            }
+            other => match super::keeping::store_command(self.0.core.store(), other, params) {
+                Some(done) => done.map_err(failed),
+                None => Err(AdminError(format!("no command {other:?}"))),
+            },
         }
     }
 }

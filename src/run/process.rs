@@ -141,6 +141,9 @@ impl Process {
             Err(error) => return Err(RunError(error.to_string()).into()),
         };
         log(&launch.store);
+        super::keeping::remember(&launch.store, &launch.config.store.keep);
+        let kept = store.retain(super::keeping::retention(&launch.config.store.keep)).and_then(|()| store.keep());
+        kept.map_err(|e| RunError(e.to_string()))?;
         if let Err(error) = crate::host::raise_fd_limit() {
             tracing::warn!(%error, "the limit of descriptors stays as it is");
         }

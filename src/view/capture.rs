@@ -106,6 +106,7 @@ impl View {
         if !place.source.reflink && attr.size > COPY_MAX {
             return Ok(Content::Lost(Loss::Size));
         }
+        store.admit()?;
         let name = store.aside_name(id);
         let copy = host::create_file(store.aside_dir(), &name, 0o600)?;
         let cloned = place.source.reflink && host::reflink(fd.as_fd(), copy.as_fd()).is_ok();

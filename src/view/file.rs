@@ -14,7 +14,7 @@ use super::{Result, node::Node, session::Session};
 use crate::{
     host::{FileKey, HostRef},
     policy::Class,
-    types::{Attr, EntryName, Hash, Kind, NodeId, OpId},
+    types::{Actor, Attr, EntryName, Hash, Kind, NodeId, OpId},
     versions::{NodeKey, State},
 };
 
@@ -40,13 +40,15 @@ pub(crate) struct FileState {
     pub session: Option<Session>,
     /// The operation that last recorded it, since the start.
     pub last_op: OpId,
+    /// The operation that made it, and who did, if nothing else was recorded of it.
+    pub born: Option<(OpId, Actor)>,
     /// Its hash, and the attributes between which it was taken.
     pub hashed: Option<(Attr, Hash)>,
 }
 
 impl Default for FileState {
     fn default() -> Self {
-        FileState { head: Head::Unloaded, session: None, last_op: OpId(0), hashed: None }
+        FileState { head: Head::Unloaded, session: None, last_op: OpId(0), born: None, hashed: None }
     }
 }
 

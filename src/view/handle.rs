@@ -296,6 +296,7 @@ impl View {
             let change = self.change(&place, &node, state, changed(ChangeKind::Create, None, Some(attr)))?;
             self.append(op, OpKind::Create, &actor, vec![change])?;
             crash_point!("creation-recorded");
+            (state.last_op, state.born) = (op, Some((op, actor.clone())));
             if access.write {
                 self.begin_created(&node, state, op, place, attr, fh, actor)?;
             }

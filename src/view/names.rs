@@ -230,6 +230,10 @@ impl View {
             return Err(ViewError::IsADirectory(node.path().unwrap_or_default()));
         }
         let mut state = node.file.state.lock();
+        if self.remove_transient(caller, &parent, name, &node, &mut state, &attr)? {
+            node.file.lost_name(&parent.file, name);
+            return Ok(());
+        }
         let actor = self.actor(caller);
         let (op, change) = self.take_away(caller, &actor, &parent, name, &node, &mut state, &attr)?;
         self.append(op, OpKind::Remove, &actor, vec![change])?;
@@ -330,6 +334,7 @@ impl View {
         let mut before = self.before(place, node, state, attr, copies)?;
         if last && !copies && attr.kind == Kind::File && matches!(before.content, Content::Live(_)) && attr.size > 0 {
             let id = self.number(node, state)?;
+            self.core.store.admit()?;
             before.content = Content::Aside(self.core.store.aside_name(id).to_string());
         }
         if last && attr.size == 0 && matches!(before.content, Content::Live(_)) {

@@ -132,7 +132,10 @@ impl View {
         let mut before = self.before(place, node, state, &attr, copies)?;
         let id = self.number(node, state)?;
         match &before.content {
-            Content::Live(_) => before.content = Content::Aside(self.core.store.aside_name(id).to_string()),
+            Content::Live(_) => {
+                self.core.store.admit()?;
+                before.content = Content::Aside(self.core.store.aside_name(id).to_string());
+            }
             Content::Lost(reason) if !place.unversioned => {
                 return Err(ViewError::Unversionable { path: self.shown_path(place), reason: *reason });
             }
@@ -171,6 +174,7 @@ impl View {
                 limit: COPY_MAX,
             });
         }
+        store.admit()?;
         let name = store.aside_name(id);
         let file = host::create_file(store.aside_dir(), &name, 0o600)?;
         let written = write_whole(file.as_fd(), bytes);

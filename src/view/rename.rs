@@ -197,6 +197,7 @@ impl View {
         let mut before = self.before(&place, target, state, &attr, copies)?;
         if last && !copies && attr.kind == Kind::File && matches!(before.content, Content::Live(_)) {
             let id = self.number(target, state)?;
+            self.core.store.admit()?;
             let name = self.core.store.aside_name(id);
             match host::link(target.file.host.path_fd()?.as_fd(), self.core.store.aside_dir(), &name) {
                 Ok(()) => {

@@ -112,6 +112,10 @@ fn next(queue: &(Mutex<Queue>, Condvar)) -> Option<Weak<File>> {
 
 /// Stores the content of a file, if it still is as last recorded and nobody has it open for writing.
 fn store_content(core: &Core, file: &File) -> super::Result<()> {
+    // A full store keeps what must be kept; this need not be.
+    if core.store.is_full() {
+        return Ok(());
+    }
     let mut state = file.state.lock();
     if state.session.is_some() {
         return Ok(());

@@ -13,4 +13,5 @@ mod model;
 mod policy;
 mod recording;
 mod semantics;
+mod store;
 mod tools;

@@ -104,10 +104,49 @@ fn what_this_version_does_not_do_is_not_passed_over() {
     check("[view.a.policy]", "review = true", "review");
     check("[view.a.policy]", "post_edit = [ { path = \"*.rs\", run = \"rustfmt $path\" } ]", "post_edit");
     check("[view.a.policy]", "exec = \"unconfined\"", "exec");
-    check("[store]", "retain = { age = \"30d\" }", "retain");
-    check("[store]", "on_full = \"refuse\"", "on_full");
     let error = load("[view.a]\nsources = [\"/x\"]\npolicy.features = [\"exec\"]\n").expect_err("exec");
     assert!(error.starts_with("c.toml:3:20: ") && error.contains("exec"), "{error}");
+}
+
+#[test]
+fn what_a_store_keeps_is_read_word_by_word() {
+    let store = |text: &str| load(&format!("[view.a]\nsources = [\"/x\"]\n[store]\n{text}\n")).map(|c| c.store.keep);
+    let keep = store(
+        "on_full = \"refuse\"\nshort = [\"out/\", \"obj\"]\nretain = { full = \"2h\", sessions = \"3d\", age = \"4w\", \
+         bytes = \"64MiB\", per_file = \"1MiB\", short_age = \"1h\", short_bytes = \"5KiB\" }",
+    );
+    let expected = KeepConfig {
+        refuse: Some(true),
+        short: Some(vec!["out".into(), "obj".into()]),
+        full: Some(7200),
+        sessions: Some(3 * 86_400),
+        age: Some(28 * 86_400),
+        bytes: Some(64 << 20),
+        per_file: Some(1 << 20),
+        short_age: Some(3600),
+        short_bytes: Some(5 << 10),
+    };
+    assert_eq!(keep, Ok(expected));
+    assert_eq!(store(""), Ok(KeepConfig::default()));
+    let check = |text: &str, expected: &str| assert_eq!(store(text).expect_err(text), expected);
+    check("on_full = \"stop\"", "c.toml:4:11: on_full is \"drop_oldest\" or \"refuse\", not \"stop\"");
+    check(
+        "retain = { age = \"30\" }",
+        "c.toml:4:18: expected a span of time, as \"24h\" or \"30d\" (s, min, h, d, w, y), and this is \"30\"",
+    );
+    check(
+        "retain = { bytes = \"10GB\" }",
+        "c.toml:4:20: expected a size, as \"64MiB\" or \"10GiB\" (B, KiB, MiB, GiB, TiB), and this is \"10GB\"",
+    );
+    check(
+        "retain = { sessions = \"2d\", age = \"1d\" }",
+        "c.toml:4:35: `age` is shorter than the span before it; expected full, then sessions, then age",
+    );
+    check(
+        "retain = { ages = \"1d\" }",
+        "c.toml:4:12: unknown field `ages`, expected one of `full`, `sessions`, `age`, `bytes`, `per_file`, `short_age`, `short_bytes`",
+    );
+    check("short = [\"a/b\"]", "c.toml:4:10: expected the name of a directory, as \"target/\", and this is \"a/b\"");
 }
 
 #[test]
