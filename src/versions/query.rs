@@ -83,8 +83,9 @@ impl Clauses {
         self.value(Value::Integer(op.0.cast_signed()))
     }
 
-    fn touches(&mut self, what: &str) {
-        self.clauses.push(format!("EXISTS (SELECT 1 FROM touch WHERE touch.op = op.op AND {what})"));
+    /// Of an operation's few rows, not of a source's many: the plus sign keeps SQLite from walking through those.
+    fn touches(&mut self, sources: &str) {
+        self.clauses.push(format!("EXISTS (SELECT 1 FROM touch WHERE touch.op = op.op AND +source {sources})"));
     }
 
     fn paths(&mut self, source: SourceId, spans: &[Span]) {
@@ -93,7 +94,7 @@ impl Clauses {
         for (path, first, last) in spans {
             if path.is_root() {
                 // Everything: walking the operations beats collecting them all.
-                self.touches(&format!("source = {source}"));
+                self.touches(&format!("= {source}"));
                 return;
             }
             let (first, last) = (self.number(*first), self.number(*last));
@@ -149,6 +150,19 @@ impl Store {
     /// `Index`, `Damaged`.
     pub fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, StoreError> {
         let limit = if query.limit == 0 { LIMIT } else { query.limit };
+        let (sql, values) = self.statement(query, limit)?;
+        let mut ops = self.index().ask(|index| index.ops(&sql, rusqlite::params_from_iter(&values)))?;
+        let more = ops.len() > limit;
+        ops.truncate(limit);
+        let mut operations = Vec::with_capacity(ops.len());
+        for op in ops {
+            operations.extend(self.indexed_operation(op)?);
+        }
+        Ok(HistoryPage { operations, more })
+    }
+
+    /// The statement that answers a query, with one operation more than asked for.
+    pub(super) fn statement(&self, query: &HistoryQuery, limit: usize) -> Result<(String, Vec<Value>), StoreError> {
         let mut asked = Clauses { clauses: vec!["op.actor = actor.id".into()], values: Vec::new() };
         if let Some((source, path)) = &query.path {
             let spans = self.names_of(*source, path)?;
@@ -156,7 +170,7 @@ impl Store {
         }
         if !query.sources.is_empty() {
             let list: Vec<String> = query.sources.iter().map(|source| source.0.to_string()).collect();
-            asked.touches(&format!("source IN ({})", list.join(",")));
+            asked.touches(&format!("IN ({})", list.join(",")));
         }
         if let Some(node) = query.node {
             let node = asked.value(Value::Integer(node.0.cast_signed()));
@@ -171,14 +185,7 @@ impl Store {
             if query.oldest_first { "ASC" } else { "DESC" },
             limit.saturating_add(1)
         );
-        let mut ops = self.index().ask(|index| index.ops(&sql, rusqlite::params_from_iter(&asked.values)))?;
-        let more = ops.len() > limit;
-        ops.truncate(limit);
-        let mut operations = Vec::with_capacity(ops.len());
-        for op in ops {
-            operations.extend(self.indexed_operation(op)?);
-        }
-        Ok(HistoryPage { operations, more })
+        Ok((sql, asked.values))
     }
 
     /// The path itself at all times, and the names that what stands there now had before it came there, each for as long as

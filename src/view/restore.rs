@@ -495,7 +495,7 @@ impl<'a> Restore<'a> {
         let attr = found.node.file.host.attr()?;
         let meta_differs = (state.mode, state.uid, state.gid) != (attr.mode, attr.uid, attr.gid)
             || state.xattrs != self.view.xattrs_of(&found.node)?
-            || (state.mtime != attr.mtime && state.kind == Kind::File);
+            || (state.mtime != attr.mtime && state.kind != Kind::Dir);
         let same_content = match (&state.content, state.kind) {
             (Content::Live(_), _) | (_, Kind::Dir) => true,
             (Content::Target(target), Kind::Symlink) => *target == self.view.target_of(found)?,

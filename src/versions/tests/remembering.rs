@@ -4,7 +4,7 @@ use proptest::strategy::{Strategy, ValueTree};
 
 use super::ground::{Ground, actor, append, create, file, key, operation, path, write};
 use crate::{
-    types::{Actor, Channel, Hash, NodeId, OpId, SourceId, Timestamp},
+    types::{Actor, Channel, Hash, NodeId, OpId, SourceId, Timestamp, ViewPath},
     versions::{ActorFilter, Bound, ChangeKind, HistoryQuery, Replay, Store},
 };
 
@@ -186,4 +186,25 @@ fn a_file_saved_by_replacement_keeps_its_history() {
     let query = HistoryQuery { path: Some((SourceId(1), path("f"))), oldest_first: true, ..HistoryQuery::default() };
     // Its own, all replacements, and the life of what it is now: not that of other files of the temporary name.
     assert_eq!(ops(&store, &query).0, [1, 2, 5, 8, 9, 10, 11]);
+}
+
+#[test]
+fn a_page_of_history_looks_at_its_own_operations_alone() {
+    let ground = Ground::new();
+    let store = ground.open();
+    append(&store, vec![create("a", 1, 1)]);
+    let query = HistoryQuery { sources: vec![SourceId(1)], after: Some(Bound::Op(OpId(0))), ..HistoryQuery::default() };
+    let root = HistoryQuery { path: Some((SourceId(1), ViewPath::default())), ..query.clone() };
+    for query in [query, root] {
+        let (sql, values) = store.statement(&query, 10).expect("a statement");
+        let index = rusqlite::Connection::open(ground.index()).expect("the index");
+        let mut explained = index.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("a statement");
+        let plan: Vec<String> = explained
+            .query_map(rusqlite::params_from_iter(&values), |row| row.get(3))
+            .expect("a plan")
+            .collect::<Result<_, _>>()
+            .expect("a plan");
+        let touched: Vec<&String> = plan.iter().filter(|step| step.contains("touch")).collect();
+        assert!(!touched.is_empty() && touched.iter().all(|step| step.contains("touch_op (op=?)")), "{plan:#?}");
+    }
 }

@@ -83,3 +83,14 @@ fn the_history_outlives_the_daemon() {
     back_to(&mut mount.client(), "before");
     Tree::of(mount.path(), Times::Compare).same(&before, "after the revert (-), before the removal (+)");
 }
+
+#[test]
+fn a_symlink_made_anew_with_the_same_target_gets_its_time_back() {
+    let Some(mount) = mixed() else { return };
+    let before = Tree::of(mount.path(), Times::Compare);
+    let mut client = mount.client();
+    point(&mut client, "before");
+    sh(mount.path(), "cd t; rm soft pipe; ln -s src/f5 soft; mkfifo pipe").ok();
+    back_to(&mut client, "before");
+    Tree::of(mount.path(), Times::Compare).same(&before, "after the revert (-), before the changes (+)");
+}
