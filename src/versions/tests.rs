@@ -9,6 +9,7 @@ mod differences;
 mod disk;
 mod dropping;
 mod flushing;
+mod format;
 mod ground;
 mod model;
 mod recovering;

@@ -25,7 +25,7 @@ fn text(number: u64) -> Vec<u8> {
         .into_bytes()
 }
 
-fn build(store: &Store, dir: &std::path::Path) {
+pub fn build(store: &Store, dir: &std::path::Path) {
     let day = 86_400;
     for n in 0..40 {
         // Large enough together to fill a segment alone.

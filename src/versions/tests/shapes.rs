@@ -120,7 +120,7 @@ fn change() -> impl Strategy<Value = Change> {
     )
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+pub fn operation() -> impl Strategy<Value = Operation> {
     let kind = prop::sample::select(vec![
         OpKind::Write,
         OpKind::Create,
@@ -150,7 +150,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     )
 }
 
-fn open_mark() -> impl Strategy<Value = OpenMark> {
+pub fn open_mark() -> impl Strategy<Value = OpenMark> {
     (1u64..1 << 62, actor(), time(), path(), 1u64..1 << 62, bytes(), state()).prop_map(
         |(op, actor, time, path, node, key, before)| OpenMark {
             op: OpId(op),
