@@ -69,14 +69,6 @@ pub struct Reverted {
     pub confirm_token: Option<String>,
 }
 
-/// What a revert is made of, once its target is understood.
-pub(crate) struct Selected {
-    /// Newest first.
-    pub operations: Vec<ViewOperation>,
-    /// Every later change is among them, so that what is found different was done beside us, and is put back too.
-    pub all: bool,
-}
-
 impl View {
     /// Takes changes back as one operation.
     ///
@@ -99,15 +91,15 @@ impl View {
         let mut reverted = Reverted::default();
         let done = self.guarded(|| {
             let _tree = self.core.tree.write();
-            let selected = self.select(target)?;
             let mut net = Net::default();
-            for operation in &selected.operations {
+            let all = self.select(target, &mut |operation| {
                 for change in operation.changes.iter().rev() {
                     net.undo(operation.op, change);
                 }
-            }
-            reverted.operations = selected.operations.iter().map(|operation| operation.op).collect();
-            let found = self.conflicts(&net, &selected)?;
+                reverted.operations.push(operation.op);
+            })?;
+            // If every later change is among them, what is found different was done beside us, and is put back too.
+            let found = if all { Vec::new() } else { self.conflicts(&net)? };
             let mut restore = super::restore::Restore::new(self, &request, &net);
             let left = restore.settle_conflicts(found, on_conflict)?;
             if on_conflict == OnConflict::Fail && !left.is_empty() {
@@ -131,9 +123,9 @@ impl View {
             if request.dry_run || plan.steps.is_empty() {
                 return Ok((plan.unapplied(self), Vec::new()));
             }
-            let undoes = match (target, selected.operations.as_slice()) {
+            let undoes = match (target, reverted.operations.as_slice()) {
                 (RevertTarget::Operation(op), _) => Some(*op),
-                (_, [only]) => Some(only.op),
+                (_, [only]) => Some(*only),
                 (_, [] | [_, _, ..]) => None,
             };
             self.commit(&request, crate::versions::OpKind::Revert, undoes, plan, None)
@@ -142,19 +134,25 @@ impl View {
         Ok(reverted)
     }
 
-    /// The operations that a target means, newest first, each with the changes that belong to it.
-    fn select(&self, target: &RevertTarget) -> Result<Selected> {
+    /// Gives the operations that a target means, newest first, each with the changes that belong to it. True if every later
+    /// change is among them.
+    fn select(&self, target: &RevertTarget, each: &mut dyn FnMut(&ViewOperation)) -> Result<bool> {
         match target {
-            RevertTarget::Operation(op) => Ok(Selected { operations: vec![self.operation(*op)?], all: false }),
+            RevertTarget::Operation(op) => {
+                each(&self.operation(*op)?);
+                Ok(false)
+            }
             RevertTarget::Actor { actor, since } => {
                 let since = since.as_ref().map(|at| self.moment(at)).transpose()?;
                 let query = ViewQuery { actor: actor.clone(), since: since.map(Bound::Op), ..ViewQuery::default() };
-                Ok(Selected { operations: self.all_operations(query)?, all: false })
+                self.each_operation(query, &mut |operation| each(&operation))?;
+                Ok(false)
             }
             RevertTarget::To(at) => {
                 let since = Some(Bound::Op(self.moment(at)?));
                 let query = ViewQuery { since, ..ViewQuery::default() };
-                Ok(Selected { operations: self.all_operations(query)?, all: true })
+                self.each_operation(query, &mut |operation| each(&operation))?;
+                Ok(true)
             }
             RevertTarget::Path { path, to } => {
                 let (since, all) = match to {
@@ -163,29 +161,30 @@ impl View {
                 };
                 let query =
                     ViewQuery { path: Some(path.clone()), since: Some(Bound::Op(since)), ..ViewQuery::default() };
-                let mut operations = self.all_operations(query)?;
-                for operation in &mut operations {
+                self.each_operation(query, &mut |mut operation| {
                     let op = operation.op;
                     let changes = std::mem::take(&mut operation.changes);
                     operation.changes =
                         changes.into_iter().filter_map(|change| self.within(path, op, change)).collect();
-                }
-                operations.retain(|operation| !operation.changes.is_empty());
-                Ok(Selected { operations, all })
+                    if !operation.changes.is_empty() {
+                        each(&operation);
+                    }
+                })?;
+                Ok(all)
             }
         }
     }
 
-    fn all_operations(&self, mut query: ViewQuery) -> Result<Vec<ViewOperation>> {
-        query.limit = 10_000;
-        let mut all = Vec::new();
+    /// A page at a time: a long history does not fit into memory.
+    fn each_operation(&self, mut query: ViewQuery, each: &mut dyn FnMut(ViewOperation)) -> Result<()> {
+        query.limit = 2000;
         loop {
             let page = self.history(&query)?;
             let last = page.operations.last().map(|operation| operation.op);
-            all.extend(page.operations);
+            page.operations.into_iter().for_each(&mut *each);
             match last {
                 Some(last) if page.more => query.until = Some(Bound::Op(OpId(last.0.saturating_sub(1)))),
-                Some(_) | None => return Ok(all),
+                Some(_) | None => return Ok(()),
             }
         }
     }
@@ -260,11 +259,8 @@ impl View {
     }
 
     /// Paths that are not as the last change to be taken back left them.
-    fn conflicts(&self, net: &Net, selected: &Selected) -> Result<Vec<Conflict>> {
+    fn conflicts(&self, net: &Net) -> Result<Vec<Conflict>> {
         let mut conflicts = Vec::new();
-        if selected.all {
-            return Ok(conflicts);
-        }
         for (path, expected) in &net.expected {
             let now = match self.find_locked(path, Follow::No) {
                 Ok(found) => Some(found),
