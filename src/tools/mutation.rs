@@ -2,7 +2,7 @@
 
 use control_api::{
     ErrorCode, ToolError,
-    tools::{ChangeWord, MutationResult, SideInfo, TouchedPath},
+    tools::{ChangeWord, FileType, MutationResult, SideInfo, TouchedPath},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -120,7 +120,7 @@ fn touched_path(view: &View, done: &Done, touched: &Touched, versions: bool) -> 
     let mut before = touched.before.as_ref().map(|side| side_info(side, None));
     if let Some(side) = before.as_mut().filter(|_| versions) {
         let was_at = touched.from.as_ref().unwrap_or(&touched.path);
-        side.version = version_before(view, was_at, done.op)?;
+        side.version = version_before(view, was_at, side.kind, done.op)?;
     }
     let is_moved = touched.from.is_some() && touched.change == ChangeKind::Rename;
     if let Some(side) = after.as_mut()
@@ -158,7 +158,10 @@ fn side_info(side: &Side, op: Option<OpId>) -> SideInfo {
 }
 
 /// The operation that last touched a path before `op`.
-fn version_before(view: &View, path: &ViewPath, op: Option<OpId>) -> Result<Option<u64>, ToolError> {
+fn version_before(view: &View, path: &ViewPath, kind: FileType, op: Option<OpId>) -> Result<Option<u64>, ToolError> {
+    if let (Some(op), true) = (op, kind != FileType::Directory) {
+        return Ok(view.version_before(path, op).map_err(errors::of)?.map(|op| op.0));
+    }
     let until = op.map(|op| Bound::Op(OpId(op.0.saturating_sub(1))));
     let query = ViewQuery { path: Some(path.clone()), until, limit: 1, ..ViewQuery::default() };
     let page = view.history(&query).map_err(errors::of)?;

@@ -7,8 +7,8 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{ChangeKind, Content, NodeKey, Operation, State};
-use crate::types::{NodeId, OpId};
+use super::{Change, ChangeKind, Content, NodeKey, Operation, State};
+use crate::types::{Kind, NodeId, OpId, SourceId, ViewPath};
 
 /// A generation of so many entries is kept, and the one before it.
 const GENERATION: usize = 32 << 10;
@@ -55,13 +55,64 @@ impl<K: Hash + Eq + Clone, V> Recent<K, V> {
     }
 }
 
+/// The last operation that touches a path that is no directory's, and the one before it, where that is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LastTouching {
+    pub op: Option<OpId>,
+    pub before: Option<Option<OpId>>,
+    /// As many moves of directories and operations taken back had been seen when this was known.
+    turns: u64,
+}
+
 #[derive(Default)]
 struct Maps {
     keys: Recent<NodeKey, NodeId>,
     states: Recent<NodeId, Head>,
     /// The nodes of operations that may be appended again.
     touched: Recent<OpId, Vec<NodeId>>,
+    paths: Recent<(SourceId, ViewPath), LastTouching>,
+    turns: u64,
+    /// The highest operation that was recorded since the start.
+    last: u64,
     indexed: u64,
+}
+
+impl Maps {
+    fn known(&mut self, path: &(SourceId, ViewPath)) -> Option<LastTouching> {
+        let turns = self.turns;
+        self.paths.get(path).copied().filter(|known| known.turns == turns)
+    }
+
+    /// A change touches its paths. What comes to a path brings its own past along, or none: that is left to the index.
+    fn changed(&mut self, op: OpId, change: &Change) {
+        let comes = match change.kind {
+            ChangeKind::Create | ChangeKind::Rename | ChangeKind::Exchange | ChangeKind::Link => true,
+            ChangeKind::Write | ChangeKind::Meta | ChangeKind::Remove => false,
+        };
+        for path in [Some(&change.path), change.from.as_ref()].into_iter().flatten() {
+            let path = (change.source, path.clone());
+            self.touches(op, path.clone());
+            if let Some(entry) = self.paths.get(&path).filter(|_| comes) {
+                entry.before = None;
+            }
+        }
+    }
+
+    fn touches(&mut self, op: OpId, path: (SourceId, ViewPath)) {
+        let (turns, indexed) = (self.turns, self.indexed);
+        let now = match self.known(&path) {
+            Some(known) if known.op == Some(op) => return,
+            // It is recorded late, and may stand just before the last one.
+            Some(known) if known.op > Some(op) => {
+                LastTouching { before: known.before.map(|before| before.max(Some(op))), ..known }
+            }
+            Some(known) => LastTouching { op: Some(op), before: Some(known.op), turns },
+            // Of an operation that is recorded late it is not known whether it is the last one.
+            None if op.0 < self.last => return,
+            None => LastTouching { op: Some(op), before: None, turns },
+        };
+        self.paths.insert(path, now, 0, indexed);
+    }
 }
 
 /// The heads of a store. Its lock is taken last.
@@ -98,6 +149,28 @@ impl Heads {
         self.0.lock().touched.get(&op).cloned()
     }
 
+    /// The last operation that touches a path, if that is in memory.
+    pub fn last_touching(&self, source: SourceId, path: &ViewPath) -> Option<LastTouching> {
+        let mut maps = self.0.lock();
+        let turns = maps.turns;
+        maps.paths.get(&(source, path.clone())).copied().filter(|known| known.turns == turns)
+    }
+
+    /// A number to give to [`Heads::found_touching`] with an answer that was looked up after it.
+    pub fn turns(&self) -> u64 {
+        self.0.lock().turns
+    }
+
+    /// Keeps what the index answered, unless something was recorded meanwhile.
+    pub fn found_touching(&self, source: SourceId, path: &ViewPath, op: Option<OpId>, turns: u64) {
+        let mut maps = self.0.lock();
+        let key = (source, path.clone());
+        if maps.turns == turns && maps.paths.get(&key).is_none_or(|known| known.turns != turns) {
+            let indexed = maps.indexed;
+            maps.paths.insert(key, LastTouching { op, before: None, turns }, 0, indexed);
+        }
+    }
+
     /// An operation was appended, up to log position `end`. `before`: the nodes it touched when it was appended before.
     pub fn recorded(&self, operation: &Operation, before: &[NodeId], end: u64) {
         let mut maps = self.0.lock();
@@ -110,7 +183,13 @@ impl Heads {
             let state = if change.kind == ChangeKind::Exchange { &change.before } else { &change.after };
             maps.states.insert(change.node, Head::Known(operation.op, state.clone()), end, indexed);
             nodes.insert(change.node);
+            let is_dir = change.before.as_ref().or(change.after.as_ref()).is_some_and(|state| state.kind == Kind::Dir);
+            if is_dir && change.from.is_some() {
+                maps.turns += 1;
+            }
+            maps.changed(operation.op, change);
         }
+        maps.last = maps.last.max(operation.op.0);
         for node in before.iter().filter(|node| !nodes.contains(node)) {
             maps.states.insert(*node, Head::Ask, end, indexed);
         }
@@ -127,6 +206,9 @@ impl Heads {
     /// An operation was taken back.
     pub fn aborted(&self, nodes: &[NodeId], end: u64) {
         let mut maps = self.0.lock();
+        if !nodes.is_empty() {
+            maps.turns += 1;
+        }
         let indexed = maps.indexed;
         for node in nodes {
             maps.states.insert(*node, Head::Ask, end, indexed);

@@ -32,7 +32,7 @@ use super::{
     reserve::Reserve,
     segment::Record,
 };
-use crate::types::{Actor, Lsn, NodeId, OpId, SourceId, Timestamp};
+use crate::types::{Actor, Lsn, NodeId, OpId, SourceId, Timestamp, ViewPath};
 
 type Result<T> = std::result::Result<T, StoreError>;
 
@@ -94,7 +94,7 @@ pub struct Store {
     pub(super) log: Arc<Log>,
     flusher: Arc<Flusher>,
     pub(super) indexer: Arc<Indexer>,
-    heads: Arc<Heads>,
+    pub(super) heads: Arc<Heads>,
     pub(super) actors: Actors,
     pub(super) blobs: Blobs,
     sources: Mutex<HashMap<NodeKey, SourceId>>,
@@ -204,6 +204,11 @@ impl Store {
         super::lock::announce(&self.lock, admin_socket).map_err(|e| failed(&self.path, e))
     }
 
+    /// The directories that hold the store's files.
+    pub fn dirs(&self) -> [PathBuf; 4] {
+        [self.path.clone(), self.path.join("log"), self.path.join("aside"), self.path.join("tmp")]
+    }
+
     /// The next operation number. It may stay unused.
     pub fn next_op(&self) -> OpId {
         OpId(self.ops.fetch_add(1, Ordering::Relaxed) + 1)
@@ -245,6 +250,31 @@ impl Store {
         let state = self.indexed_operation(last)?.and_then(|operation| state_after(operation, node));
         self.heads.found(key, node, Some(Head::Known(last, state.clone())));
         Ok(Some((node, state)))
+    }
+
+    /// The last operation before `before` (if given) that touches a path that is no directory's, by any name it had. Answers
+    /// from memory for paths touched or asked for lately. Sees all appended records.
+    ///
+    /// # Errors
+    /// `Index`, `Damaged`.
+    pub fn last_touching(&self, source: SourceId, path: &ViewPath, before: Option<OpId>) -> Result<Option<OpId>> {
+        if let Some(known) = self.heads.last_touching(source, path) {
+            match (before, known.before) {
+                (None, _) => return Ok(known.op),
+                (Some(before), _) if known.op.is_none_or(|op| op < before) => return Ok(known.op),
+                (Some(before), Some(earlier)) if known.op == Some(before) => return Ok(earlier),
+                (Some(_), _) => {}
+            }
+        }
+        let turns = self.heads.turns();
+        let until = before.map(|before| super::Bound::Op(OpId(before.0.saturating_sub(1))));
+        let path_query = Some((source, path.clone()));
+        let query = super::HistoryQuery { path: path_query, until, limit: 1, ..super::HistoryQuery::default() };
+        let last = self.history(&query)?.operations.first().map(|operation| operation.op);
+        if before.is_none() {
+            self.heads.found_touching(source, path, last, turns);
+        }
+        Ok(last)
     }
 
     /// Where the content of `node` after `op` is now: follows `Live` to `settled` or to the next change's `before`. Still

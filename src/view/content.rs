@@ -116,9 +116,21 @@ impl View {
         self.version_of(&found.node)
     }
 
+    /// The last operation before `op` that touched what was no directory.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn version_before(&self, path: &ViewPath, op: OpId) -> Result<Option<OpId>> {
+        let Some((source, below)) = self.locate(path) else { return Ok(None) };
+        Ok(self.core.store.last_touching(source.id, &below, Some(op))?)
+    }
+
     /// The operation that gave a node its present content, if the log knows it.
     pub(crate) fn version_of(&self, node: &Arc<Node>) -> Result<Option<OpId>> {
         let Some(place) = self.recording_place(node) else { return Ok(None) };
+        if node.file.kind != Kind::Dir {
+            return Ok(self.core.store.last_touching(place.source.id, &place.path, None)?);
+        }
         let query = crate::versions::HistoryQuery {
             path: Some((place.source.id, place.path)),
             limit: 1,

@@ -2,10 +2,10 @@
 
 use proptest::strategy::{Strategy, ValueTree};
 
-use super::ground::{Ground, actor, append, create, file, key, operation, path, write};
+use super::ground::{Ground, actor, append, change, create, file, key, operation, path, write};
 use crate::{
-    types::{Actor, Channel, Hash, NodeId, OpId, SourceId, Timestamp, ViewPath},
-    versions::{ActorFilter, Bound, ChangeKind, HistoryQuery, Replay, Store},
+    types::{Actor, Channel, Hash, Kind, NodeId, OpId, SourceId, Timestamp, ViewPath},
+    versions::{ActorFilter, Bound, ChangeKind, HistoryQuery, Replay, State, Store},
 };
 
 #[test]
@@ -207,4 +207,60 @@ fn a_page_of_history_looks_at_its_own_operations_alone() {
         let touched: Vec<&String> = plan.iter().filter(|step| step.contains("touch")).collect();
         assert!(!touched.is_empty() && touched.iter().all(|step| step.contains("touch_op (op=?)")), "{plan:#?}");
     }
+}
+
+#[test]
+fn who_touched_a_path_last_is_the_same_from_memory_and_from_the_index() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let ground = Ground::new();
+    let store = ground.open();
+    let dir = || State { kind: Kind::Dir, ..file(1) };
+    let names = ["a", "b", "d/x", "d/y", "e/x"];
+    let mut late = Vec::new();
+    let (mut from_memory, mut asked) = (0, 0);
+    for round in 0..200u64 {
+        let pick = |most: usize| (0..most, 0..most);
+        let (first, second) = pick(names.len()).new_tree(&mut runner).expect("a value").current();
+        let (what, _) = pick(10).new_tree(&mut runner).expect("a value").current();
+        let (one, other) = (names[first], names[second]);
+        let node = 1 + first as u64;
+        let renamed = |from: &str, to: &str, node, state: State| {
+            let mut made = change(ChangeKind::Rename, to, node, Some(state.clone()), Some(state));
+            made.from = Some(path(from));
+            made
+        };
+        let changes = match what {
+            0..5 => vec![write(one, node, 1, round)],
+            5 | 6 => vec![renamed(one, other, node, file(1))],
+            7 => vec![renamed("d", "e", 90, dir()), renamed("e", "d", 91, dir())],
+            _ => vec![create(one, node, round)],
+        };
+        let op = store.next_op();
+        match what {
+            // A number given early and recorded late.
+            8 => late.push((op, changes)),
+            9 => {
+                store.append(&operation(op, changes)).expect("appended");
+                store.aborted(op).expect("taken back");
+            }
+            _ => drop(store.append(&operation(op, changes)).expect("appended")),
+        }
+        if late.len() > 2 {
+            let (op, changes) = late.remove(0);
+            store.append(&operation(op, changes)).expect("appended");
+        }
+        for name in names {
+            for before in [None, Some(op), Some(OpId(op.0 / 2 + 1))] {
+                let until = before.map(|before| Bound::Op(OpId(before.0 - 1)));
+                let query =
+                    HistoryQuery { path: Some((SourceId(1), path(name))), until, limit: 1, ..HistoryQuery::default() };
+                let said = store.history(&query).expect("answered").operations.first().map(|found| found.op);
+                from_memory += usize::from(store.heads.last_touching(SourceId(1), &path(name)).is_some());
+                asked += 1;
+                let found = store.last_touching(SourceId(1), &path(name), before).expect("answered");
+                assert_eq!(found, said, "round {round}: {name} before {before:?}");
+            }
+        }
+    }
+    assert!(from_memory * 2 > asked, "memory answered {from_memory} of {asked}");
 }
