@@ -152,6 +152,20 @@ pub fn fanotify_mark_fs(group: BorrowedFd<'_>, on: BorrowedFd<'_>, mask: u64) ->
     Ok(())
 }
 
+/// Spares a group the events of `mask` on what lies directly in a directory (not an O_PATH descriptor), as long as it lives.
+///
+/// # Errors
+/// EINVAL before Linux 6.0; the host's.
+pub fn fanotify_ignore_in(group: BorrowedFd<'_>, dir: BorrowedFd<'_>, mask: u64) -> Result<()> {
+    let flags = libc::FAN_MARK_ADD | libc::FAN_MARK_IGNORE_SURV | libc::FAN_MARK_ONLYDIR;
+    let mask = mask | libc::FAN_EVENT_ON_CHILD;
+    // SAFETY: the path is NUL-terminated, and nothing else is passed by pointer.
+    checked(c_long::from(unsafe {
+        libc::fanotify_mark(group.as_raw_fd(), flags, mask, dir.as_raw_fd(), c".".as_ptr())
+    }))?;
+    Ok(())
+}
+
 fn checked(returned: c_long) -> Result<c_long> {
     if returned >= 0 {
         return Ok(returned);

@@ -42,6 +42,8 @@ fn escaped(path: &[u8]) -> Vec<u8> {
 
 /// Bytes read at once; the largest event takes less than 1 KiB.
 const BUFFER: usize = 64 << 10;
+/// No event is larger.
+const EVENT_MAX: usize = 4 << 10;
 /// File systems that nobody but this kernel changes, so that all changes are told.
 const LOCAL: [&str; 8] = ["bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "tmpfs", "xfs"];
 /// What is asked for. Changes through a mapping are told when the file is closed.
@@ -181,6 +183,16 @@ impl Watch {
         Ok(())
     }
 
+    /// Spares the watch what happens to the files directly in a directory: of files of our own nothing need be told. Names that
+    /// move in and out are told all the same.
+    ///
+    /// # Errors
+    /// EINVAL before Linux 6.0; the host's.
+    pub fn ignore_in(&self, dir: &std::path::Path) -> Result<()> {
+        let dir = openat(CWD, dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        sys::fanotify_ignore_in(self.group.as_fd(), dir.as_fd(), MASK & !libc::FAN_RENAME & !libc::FAN_ONDIR)
+    }
+
     /// Waits until something happens or the time is over.
     ///
     /// # Errors
@@ -232,6 +244,8 @@ impl Watch {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error),
             };
+            // There was room for more, and no more to read: what comes now may gather until the next time.
+            let drained = got + EVENT_MAX < BUFFER;
             let mut rest = buffer.get(..got).unwrap_or_default();
             while let Some((event, after)) = next_event(rest) {
                 rest = after;
@@ -240,6 +254,9 @@ impl Watch {
                     Some(seen) => each(seen),
                     None => whole = false,
                 }
+            }
+            if drained {
+                break;
             }
         }
         Ok(whole)

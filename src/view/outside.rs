@@ -86,7 +86,14 @@ impl Core {
                 watch
             }
         };
-        if source.fs.is_watched() { Ok(()) } else { watch.add(&source.fs) }
+        if source.fs.is_watched() {
+            return Ok(());
+        }
+        for dir in self.store.dirs() {
+            // Where that cannot be spared us, it is read and thrown away.
+            let _ = watch.ignore_in(&dir);
+        }
+        watch.add(&source.fs)
     }
 
     /// Waits until what was changed beside us up to now is recorded, if it is told at all; no lock may be held. Two seconds at
