@@ -1,7 +1,7 @@
 //! What the kernel is told of its own accord: one thread, one queue, and never from a request.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     io::{self, Write},
     os::fd::OwnedFd,
     process::{Child, ChildStdin},
@@ -21,6 +21,8 @@ use crate::{
 
 /// Touches that wait for the nudger, at most: a watcher that misses some of so many looks at the tree anyway.
 const NUDGES_MAX: usize = 10_000;
+/// The nudger rests so long after each batch: a file that is changed again and again is touched once for all of it.
+const NUDGE_PAUSE: Duration = Duration::from_millis(20);
 /// How long a change waits until the kernel has been told of it. The kernel may have to wait for whoever works in the same
 /// directory; that is far shorter.
 const TELL_WAIT: Duration = Duration::from_secs(10);
@@ -36,7 +38,7 @@ struct Events {
 
 #[derive(Default)]
 struct Nudges {
-    waiting: VecDeque<ViewPath>,
+    waiting: BTreeSet<ViewPath>,
     stopping: bool,
     /// There is a nudger.
     fed: bool,
@@ -230,20 +232,18 @@ fn tell(line: &Line, event: &Invalidate) {
 
 fn feed(shared: &Shared, mut nudger: ChildStdin) {
     loop {
-        let path = {
+        let batch = {
             let mut nudges = shared.nudges.lock();
-            loop {
-                if nudges.stopping {
-                    return;
-                }
-                if let Some(path) = nudges.waiting.pop_front() {
-                    break path;
-                }
+            while nudges.waiting.is_empty() && !nudges.stopping {
                 shared.nudged.wait(&mut nudges);
             }
+            if nudges.stopping {
+                return;
+            }
+            std::mem::take(&mut nudges.waiting)
         };
-        let line = [path.as_bytes(), b"\0"].concat();
-        if let Err(error) = nudger.write_all(&line) {
+        let lines: Vec<u8> = batch.iter().flat_map(|path| [path.as_bytes(), b"\0"].concat()).collect();
+        if let Err(error) = nudger.write_all(&lines) {
             let mut nudges = shared.nudges.lock();
             if !nudges.stopping {
                 tracing::warn!(%error, "the nudger is gone; watchers are not woken for tools' changes any more");
@@ -252,5 +252,6 @@ fn feed(shared: &Shared, mut nudger: ChildStdin) {
             nudges.waiting.clear();
             return;
         }
+        std::thread::sleep(NUDGE_PAUSE);
     }
 }

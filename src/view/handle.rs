@@ -157,7 +157,7 @@ impl View {
         self.check_acl(caller, &node, access.wanted())?;
         if node.file.was_replaced() {
             // The kernel walks the path once more, and finds the new inode.
-            self.core.note_stale(caller.pid);
+            self.lost_its_way(caller);
             return Err(Errno::STALE.into());
         }
         if !access.write && !access.truncate {
@@ -178,7 +178,7 @@ impl View {
         let fh = self.handles.reserve();
         let mut state = node.file.state.lock();
         if node.file.was_replaced() {
-            self.core.note_stale(caller.pid);
+            self.lost_its_way(caller);
             return Err(Errno::STALE.into());
         }
         let state = &mut *state;
@@ -190,6 +190,14 @@ impl View {
         node.file.host.pin()?;
         self.handles.put(fh, Handle { node: Arc::clone(&node), fd, access });
         Ok(Opened { fh, mode, backing, ino })
+    }
+
+    /// Somebody opens a file that a tool has just replaced: he gets a moment to open the new one. The nudger does not need it,
+    /// for it comes again for the change that was quicker.
+    fn lost_its_way(&self, caller: &Caller) {
+        if !self.is_nudger(caller) {
+            self.core.note_stale(caller.pid);
+        }
     }
 
     fn open_writer(

@@ -22,8 +22,8 @@ use crate::{
 
 /// How long a mutation waits for somebody who has the file open for writing.
 const WRITER_WAIT: Duration = Duration::from_secs(2);
-/// How often it looks again meanwhile.
-const WRITER_POLL: Duration = Duration::from_millis(10);
+/// How often it looks again meanwhile: after so long at first, then after longer and longer, up to the second.
+const WRITER_POLL: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(10));
 /// How often a mutation looks whether a shell that found its file replaced has opened the new one.
 const STALE_PAUSE: Duration = Duration::from_millis(1);
 /// How often a mutation starts over because names moved between two looks.
@@ -65,6 +65,7 @@ impl View {
     pub(crate) fn guarded(&self, mut attempt: impl FnMut() -> Result<(Done, Vec<Told>)>) -> Result<Done> {
         let deadline = Instant::now() + WRITER_WAIT;
         let mut races = 0;
+        let (mut pause, longest) = WRITER_POLL;
         loop {
             // From the plan to the record nothing that the plan found in the store may be dropped.
             let hold = self.core.store.hold();
@@ -76,7 +77,10 @@ impl View {
                     crash_point!("told");
                     return Ok(done);
                 }
-                Err(ViewError::WriterOpen { .. }) if Instant::now() < deadline => std::thread::sleep(WRITER_POLL),
+                Err(ViewError::WriterOpen { .. }) if Instant::now() < deadline => {
+                    std::thread::sleep(pause);
+                    pause = longest.min(pause * 2);
+                }
                 Err(ViewError::Host(Errno::AGAIN)) if races < RACES_MAX => races += 1,
                 Err(error) => return Err(error),
             }
