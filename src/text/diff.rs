@@ -73,14 +73,41 @@ pub fn unified(
 
 /// What changed between two lists of lines, in order, equal stretches included.
 pub(super) fn changes(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
+    // Most changes are small, and what is equal around them need not be looked at closer.
+    let same = |(a, b): &(&&[u8], &&[u8])| a == b;
+    let head = old.iter().zip(new).take_while(same).count();
+    let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(same).count();
     let mut numbers: HashMap<&[u8], usize> = HashMap::new();
     let mut number = |line| {
         let next = numbers.len();
         *numbers.entry(line).or_insert(next)
     };
-    let old: Vec<usize> = old.iter().map(|line| number(*line)).collect();
-    let new: Vec<usize> = new.iter().map(|line| number(*line)).collect();
-    capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(Instant::now() + DEADLINE))
+    let (old_end, new_end) = (old.len() - tail, new.len() - tail);
+    let old_lines: Vec<usize> = old[head..old_end].iter().map(|line| number(*line)).collect();
+    let new_lines: Vec<usize> = new[head..new_end].iter().map(|line| number(*line)).collect();
+    let middle =
+        capture_diff_slices_deadline(Algorithm::Myers, &old_lines, &new_lines, Some(Instant::now() + DEADLINE));
+    let equal = |old_index, new_index, len| (len > 0).then_some(DiffOp::Equal { old_index, new_index, len });
+    let middle = middle.into_iter().map(|op| moved(op, head));
+    equal(0, 0, head).into_iter().chain(middle).chain(equal(old_end, new_end, tail)).collect()
+}
+
+/// The same, so many lines further down.
+fn moved(op: DiffOp, by: usize) -> DiffOp {
+    match op {
+        DiffOp::Equal { old_index, new_index, len } => {
+            DiffOp::Equal { old_index: old_index + by, new_index: new_index + by, len }
+        }
+        DiffOp::Delete { old_index, old_len, new_index } => {
+            DiffOp::Delete { old_index: old_index + by, old_len, new_index: new_index + by }
+        }
+        DiffOp::Insert { old_index, new_index, new_len } => {
+            DiffOp::Insert { old_index: old_index + by, new_index: new_index + by, new_len }
+        }
+        DiffOp::Replace { old_index, old_len, new_index, new_len } => {
+            DiffOp::Replace { old_index: old_index + by, old_len, new_index: new_index + by, new_len }
+        }
+    }
 }
 
 /// True for what a diff by lines makes no sense of: NUL bytes near the start, UTF-16 among them.

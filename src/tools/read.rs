@@ -11,7 +11,7 @@ use control_api::{
     tools::{ReadArgs, ReadEncoding, ReadFile, ReadFileArgs, ReadFileResult, ReadNext, ReadResult},
 };
 
-use self::source::{Pass, Passed, Source};
+use self::source::{Pass, Passed, Source, Start};
 use super::{
     Answer, Block,
     bounds::Patience,
@@ -98,12 +98,13 @@ impl Reader<'_> {
         };
         let part = part(lines, bytes, self.args).map_err(|error| error.on(file.path.clone()))?;
         let source = Source::open(self.call.view, &path, self.at.as_ref())?;
+        let start = source.start()?;
         let is_whole = lines.is_none() && bytes.is_none();
         if self.args.encoding == ReadEncoding::Auto
             && is_whole
-            && let Some((shape, media_type)) = media::recognise(&source.head()?)
+            && let Some((shape, media_type)) = media::recognise(&start.head)
         {
-            return self.media(&source, shape, media_type);
+            return self.media(&source, start, shape, media_type);
         }
         let cancelled = || self.call.context.cancelled.is_set();
         let pass = |decode, max: u64| {
@@ -112,8 +113,8 @@ impl Reader<'_> {
         };
         let passed = match self.args.encoding {
             // Base64 is a third longer.
-            ReadEncoding::Base64 => source.pass(&pass(false, self.most / 4 * 3))?,
-            ReadEncoding::Auto | ReadEncoding::Utf8 => source.pass(&pass(true, self.most))?,
+            ReadEncoding::Base64 => source.pass(start, &pass(false, self.most / 4 * 3))?,
+            ReadEncoding::Auto | ReadEncoding::Utf8 => source.pass(start, &pass(true, self.most))?,
         };
         let mut read = told(&source, &passed);
         match (self.args.encoding, passed.encoding) {
@@ -193,18 +194,20 @@ impl Reader<'_> {
     fn media(
         &self,
         source: &Source,
+        start: Start,
         shape: Shape,
         media_type: &str,
     ) -> Result<(ReadFileResult, Option<Block>), ToolError> {
         let most = self.args.max_bytes.unwrap_or(MEDIA_MAX);
         let cancelled = || self.call.context.cancelled.is_set();
-        let passed = source.pass(&Pass {
+        let pass = Pass {
             part: Part::Bytes { offset: 0, len: u64::MAX },
             max: usize::try_from(most).unwrap_or(usize::MAX),
             decode: false,
             hash: self.args.hash,
             patience: Patience::new(&cancelled, TIME),
-        })?;
+        };
+        let passed = source.pass(start, &pass)?;
         let mut read = told(source, &passed);
         read.lines = None;
         read.encoding = "media".into();

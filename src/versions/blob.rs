@@ -1,6 +1,6 @@
 //! Contents in the log: compressed where that helps, kept once, verified when read.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::RefCell};
 
 use super::StoreError;
 use crate::types::Hash;
@@ -17,6 +17,11 @@ const LEVEL: i32 = 1;
 const DELTA_LEVEL: i32 = 3;
 /// Smaller contents are not worth a frame.
 const COMPRESS_MIN: usize = 128;
+
+thread_local! {
+    /// To make one takes longer than to compress a small content.
+    static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+}
 
 /// A BLOB record's flags and payload.
 pub(super) fn encode(hash: &Hash, bytes: &[u8]) -> (u8, Vec<u8>) {
@@ -36,7 +41,12 @@ fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     if bytes.len() < COMPRESS_MIN {
         return None;
     }
-    let frame = zstd::bulk::compress(bytes, LEVEL).ok()?;
+    let frame = COMPRESSOR.with_borrow_mut(|made| {
+        if made.is_none() {
+            *made = zstd::bulk::Compressor::new(LEVEL).ok();
+        }
+        made.as_mut()?.compress(bytes).ok()
+    })?;
     (frame.len() <= bytes.len() / 10 * 9).then_some(frame)
 }
 

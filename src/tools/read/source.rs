@@ -8,9 +8,10 @@ use crate::{
     tools::{
         bounds::{Ended, Patience},
         errors,
+        given::wide,
         scan::{Part, Scan, Window},
     },
-    types::{Hash, Hasher, ViewPath},
+    types::{Hash, Hasher, Timestamp, ViewPath},
     view::{Reading, View},
 };
 
@@ -39,6 +40,20 @@ pub(super) struct Passed {
     pub encoding: Encoding,
     /// The line end that most lines of the first bytes have.
     pub line_end: LineEnd,
+}
+
+/// The beginning of a content, and what it was when that was read.
+pub(super) struct Start {
+    look: Look,
+    /// The first bytes, all of them if there are not many.
+    pub head: Vec<u8>,
+}
+
+/// What would show that a content changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Look {
+    size: u64,
+    times: Option<(Timestamp, Timestamp)>,
 }
 
 /// How to pass over a content.
@@ -72,60 +87,63 @@ impl Source {
         }
     }
 
-    /// The first bytes.
-    pub fn head(&self) -> Result<Vec<u8>, ToolError> {
-        let mut head = vec![0; HEAD];
+    /// Reads the first bytes.
+    pub fn start(&self) -> Result<Start, ToolError> {
+        let look = self.look()?;
+        let small = usize::try_from(look.size).unwrap_or(HEAD).min(HEAD);
+        // What says that it is empty may hold something.
+        let mut head = vec![0; if small == 0 { HEAD } else { small }];
         let got = self.read_at(&mut head, 0)?;
         head.truncate(got);
-        Ok(head)
+        Ok(Start { look, head })
     }
 
     /// Reads it through, or as far as is wanted.
-    pub fn pass(&self, pass: &Pass<'_>) -> Result<Passed, ToolError> {
+    pub fn pass(&self, mut start: Start, pass: &Pass<'_>) -> Result<Passed, ToolError> {
         for _ in 0..TRIES {
-            let before = self.look()?;
-            let passed = self.pass_once(pass, before.0)?;
-            let after = self.look()?;
-            if before == after {
+            let passed = self.pass_once(pass, &start)?;
+            if self.look()? == start.look {
                 return Ok(passed);
             }
+            start = self.start()?;
         }
         Err(ToolError::new(ErrorCode::HostError, "the file did not stand still while it was read; try again")
             .on(errors::wire(self.path()))
             .retryable())
     }
 
-    fn pass_once(&self, pass: &Pass<'_>, size: u64) -> Result<Passed, ToolError> {
-        let head = self.head()?;
-        let encoding = detect(&head);
+    fn pass_once(&self, pass: &Pass<'_>, start: &Start) -> Result<Passed, ToolError> {
+        let Start { look: Look { size, times }, head } = start;
+        let (size, head) = (*size, head.as_slice());
+        let encoding = detect(head);
         let decoded_as = match encoding {
             Encoding::Utf16 { big_endian } if pass.decode => Some(big_endian),
             Encoding::Utf16 { .. } | Encoding::Utf8 { .. } | Encoding::OtherText | Encoding::Binary => None,
         };
         let line_end = match decoded_as {
-            Some(big_endian) => LineEnd::of(&Utf16::new(big_endian).push(&head)),
-            None => LineEnd::of(&head),
+            Some(big_endian) => LineEnd::of(&Utf16::new(big_endian).push(head)),
+            None => LineEnd::of(head),
         };
         let hashes = pass.hash || size <= HASH_MAX;
         let mut hasher = Hasher::default();
         let mut scan = Scan::new(pass.part, pass.max);
         // Of a long file nothing is read but the bytes asked for.
-        let start = match pass.part {
+        let begin = match pass.part {
             Part::Bytes { offset, .. } if !hashes && decoded_as.is_none() => offset.min(size),
             Part::Bytes { .. } | Part::Lines(..) => 0,
         };
-        scan.skip_to(start);
-        let to_end = self.stream(pass, decoded_as, start, |raw, text| {
+        scan.skip_to(begin);
+        let to_end = self.stream(pass, decoded_as, start, begin, |raw, text| {
             if hashes {
                 hasher.update(raw);
             }
             scan.push(text);
             hashes || !scan.has_part()
         })?;
-        let whole = to_end && start == 0;
+        let whole = to_end && begin == 0;
         let window = match scan.again().filter(|_| whole) {
             Some(mut again) => {
-                self.stream(pass, decoded_as, 0, |_, text| {
+                self.stream(pass, decoded_as, start, 0, |_, text| {
                     again.push(text);
                     true
                 })?;
@@ -133,10 +151,7 @@ impl Source {
             }
             None => scan.finish(whole),
         };
-        let mtime = match self {
-            Source::Live(reading) => Some(reading.attr_now().map_err(errors::of)?.mtime.rfc3339()),
-            Source::Past(..) => None,
-        };
+        let mtime = times.map(|(mtime, _)| mtime.rfc3339());
         let hash = (hashes && whole).then(|| hasher.finish());
         Ok(Passed { window, hash, size, mtime, encoding, line_end })
     }
@@ -146,11 +161,13 @@ impl Source {
         &self,
         pass: &Pass<'_>,
         decoded_as: Option<bool>,
+        start: &Start,
         mut offset: u64,
         mut each: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<bool, ToolError> {
         let mut decoder = decoded_as.map(Utf16::new);
-        let mut buf = vec![0; CHUNK.min(usize::try_from(self.look()?.0).unwrap_or(CHUNK).saturating_add(1))];
+        let size = start.look.size;
+        let mut buf = Vec::new();
         loop {
             match pass.patience.ended() {
                 None => {}
@@ -160,10 +177,18 @@ impl Source {
                     return Err(ToolError::new(ErrorCode::Timeout, text).on(errors::wire(self.path())));
                 }
             }
-            let got = self.read_at(&mut buf, offset)?;
-            let raw = &buf[..got];
-            offset += u64::try_from(got).unwrap_or(u64::MAX);
-            let is_last = got < buf.len();
+            let (raw, is_last) = if offset == 0 && !start.head.is_empty() {
+                let whole = wide(start.head.len()) == size || start.head.len() < HEAD;
+                (start.head.as_slice(), whole)
+            } else {
+                if buf.is_empty() {
+                    let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(CHUNK);
+                    buf = vec![0; CHUNK.min(left.saturating_add(1))];
+                }
+                let got = self.read_at(&mut buf, offset)?;
+                (&buf[..got], got < buf.len())
+            };
+            offset += wide(raw.len());
             let goes_on = match &mut decoder {
                 None => each(raw, raw),
                 Some(decoder) => {
@@ -195,14 +220,13 @@ impl Source {
         }
     }
 
-    /// What would show that it changed: the size first.
-    fn look(&self) -> Result<(u64, [i64; 2]), ToolError> {
+    fn look(&self) -> Result<Look, ToolError> {
         match self {
             Source::Live(reading) => {
                 let attr = reading.attr_now().map_err(errors::of)?;
-                Ok((attr.size, [attr.mtime.as_nanos(), attr.ctime.as_nanos()]))
+                Ok(Look { size: attr.size, times: Some((attr.mtime, attr.ctime)) })
             }
-            Source::Past(_, bytes) => Ok((u64::try_from(bytes.len()).unwrap_or(u64::MAX), [0, 0])),
+            Source::Past(_, bytes) => Ok(Look { size: wide(bytes.len()), times: None }),
         }
     }
 }
