@@ -36,7 +36,7 @@ mod verify;
 pub use error::StoreError;
 pub use export::{ExportError, ExportReport};
 pub use gc::{GcReport, Hold, Share};
-pub use query::{ActorFilter, Bound, HistoryPage, HistoryQuery};
+pub use query::{ActorFilter, Bound, HistoryPage, HistoryQuery, RecordedPage, RecordedQuery};
 pub use record::{Change, ChangeKind, Checkpoint, Content, Loss, NodeKey, OpKind, OpenMark, Operation, Replay, State};
 pub use recovery::Recovered;
 pub use retention::{OnFull, Retention};

@@ -12,9 +12,8 @@ use control_api::{
 
 use super::{Answer, cursor, errors, given, history, native::Call};
 use crate::{
-    types::{Hash, OpId},
-    versions::Bound,
-    view::{ViewHistory, ViewQuery},
+    types::{Hash, Lsn},
+    view::Recorded,
 };
 
 /// The longest wait, in milliseconds.
@@ -29,50 +28,43 @@ pub(super) fn run(call: &Call<'_>, args: &ChangesArgs) -> Result<Answer, ToolErr
     given::bounded("wait_ms", args.wait_ms, 0, WAIT_MAX)?;
     let filter = given::actor(args.actor.as_ref())?;
     // Good for any filter: it only names a place in the log.
-    let log = Hash::of(b"changes");
-    let last = || call.view.core().store().last_op();
-    let since = match given::position(&log, args.since.as_deref())? {
-        None => last(),
+    let log = Hash::of(b"changes by place in the log");
+    let core = call.view.core();
+    let mut next = match given::position(&log, args.since.as_deref())? {
+        None => core.recorded_up_to(),
         Some(place) => {
             let bytes = place.try_into().map_err(|_| errors::invalid("since is no cursor of this tool"))?;
-            OpId(u64::from_be_bytes(bytes))
+            Lsn(u64::from_be_bytes(bytes))
         }
     };
+    if next > core.store().end_of_log() {
+        return Err(errors::invalid("since is of another history; leave it out to begin anew"));
+    }
     let deadline = Instant::now() + Duration::from_millis(args.wait_ms);
-    let query = ViewQuery {
-        actor: filter,
-        since: Some(Bound::Op(since)),
-        oldest_first: true,
-        limit: LIMIT,
-        ..ViewQuery::default()
-    };
-    call.view.core().catch_up();
-    let mut seen = since;
+    core.catch_up();
     let page = loop {
         // Looked at before the query, so that nothing between the two is passed over.
-        let newest = last();
-        let page = if newest > since { call.view.history(&query).map_err(errors::of)? } else { ViewHistory::default() };
+        let end = core.recorded_up_to();
+        let page = if end > next {
+            call.view.recorded(&filter, next, LIMIT).map_err(errors::of)?
+        } else {
+            Recorded { operations: Vec::new(), next, more: false }
+        };
+        next = page.next;
         if !page.operations.is_empty() || Instant::now() >= deadline {
-            seen = seen.max(newest);
             break page;
         }
-        while last() == newest && Instant::now() < deadline {
+        while !page.more && core.recorded_up_to() == end && Instant::now() < deadline {
             if call.context.cancelled.is_set() {
                 return Err(errors::cancelled());
             }
             thread::sleep(POLL);
         }
     };
-    let newest_told = page.operations.last().map(|operation| operation.op);
-    let next = match newest_told {
-        Some(op) if page.more => op,
-        Some(op) => op.max(seen),
-        None => seen,
-    };
     let result = ChangesResult {
         operations: page.operations.iter().map(history::briefly).collect(),
         more: page.more,
-        next: cursor::encode(&log, &next.0.to_be_bytes()),
+        next: cursor::encode(&log, &page.next.0.to_be_bytes()),
     };
     let text = match result.operations.as_slice() {
         [] => "nothing changed".to_owned(),

@@ -3,7 +3,7 @@
 use rusqlite::types::Value;
 
 use super::{ChangeKind, Operation, Store, StoreError, codec};
-use crate::types::{Channel, NodeId, OpId, SourceId, Timestamp, ViewPath};
+use crate::types::{Channel, Lsn, NodeId, OpId, SourceId, Timestamp, ViewPath};
 
 /// How many moves of a path, or of directories it lies in, are followed backwards.
 const MOVES_MAX: usize = 64;
@@ -59,6 +59,32 @@ pub struct HistoryPage {
     /// The operations.
     pub operations: Vec<Operation>,
     /// There are more beyond the limit.
+    pub more: bool,
+}
+
+/// Which operations, in the order in which they were recorded last.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordedQuery {
+    /// Only these sources; empty for all.
+    pub sources: Vec<SourceId>,
+    /// Only this actor.
+    pub actor: ActorFilter,
+    /// Recorded at or after this position.
+    pub from: Lsn,
+    /// And before this one.
+    pub below: Lsn,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// One page of an answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordedPage {
+    /// The operations.
+    pub operations: Vec<Operation>,
+    /// Where the next page begins.
+    pub next: Lsn,
+    /// There are more below the query's bound.
     pub more: bool,
 }
 
@@ -128,6 +154,13 @@ impl Clauses {
         }
     }
 
+    fn sources(&mut self, sources: &[SourceId]) {
+        if !sources.is_empty() {
+            let list: Vec<String> = sources.iter().map(|source| source.0.to_string()).collect();
+            self.touches(&format!("IN ({})", list.join(",")));
+        }
+    }
+
     fn bound(&mut self, bound: Option<Bound>, relation: &str) {
         match bound {
             Some(Bound::Op(op)) => {
@@ -168,10 +201,7 @@ impl Store {
             let spans = self.names_of(*source, path)?;
             asked.paths(*source, &spans);
         }
-        if !query.sources.is_empty() {
-            let list: Vec<String> = query.sources.iter().map(|source| source.0.to_string()).collect();
-            asked.touches(&format!("IN ({})", list.join(",")));
-        }
+        asked.sources(&query.sources);
         if let Some(node) = query.node {
             let node = asked.value(Value::Integer(node.0.cast_signed()));
             asked.clauses.push(format!("op.op IN (SELECT op FROM touch WHERE node = {node})"));
@@ -186,6 +216,38 @@ impl Store {
             limit.saturating_add(1)
         );
         Ok((sql, asked.values))
+    }
+
+    /// Operations in the order of their last records: one that was recorded again is told again, and with what it says now.
+    ///
+    /// # Errors
+    /// `Index`, `Damaged`.
+    pub fn recorded(&self, query: &RecordedQuery) -> Result<RecordedPage, StoreError> {
+        let mut asked = Clauses { clauses: vec!["op.actor = actor.id".into()], values: Vec::new() };
+        for (relation, lsn) in [(">=", query.from), ("<", query.below)] {
+            let lsn = asked.value(Value::Integer(lsn.0.cast_signed()));
+            asked.clauses.push(format!("op.lsn {relation} {lsn}"));
+        }
+        asked.sources(&query.sources);
+        asked.actor(&query.actor);
+        let sql = format!(
+            "SELECT op.op, op.lsn FROM op, actor WHERE {} ORDER BY op.lsn LIMIT {}",
+            asked.clauses.join(" AND "),
+            query.limit.saturating_add(1)
+        );
+        let params = || rusqlite::params_from_iter(&asked.values);
+        let mut found = self.index().ask(|index| index.ops_with_positions(&sql, params()))?;
+        let more = found.len() > query.limit;
+        found.truncate(query.limit);
+        let next = match found.last() {
+            Some((_, last)) if more => Lsn(last.0 + 1),
+            Some(_) | None => query.below.max(query.from),
+        };
+        let mut operations = Vec::with_capacity(found.len());
+        for (op, _) in found {
+            operations.extend(self.indexed_operation(op)?);
+        }
+        Ok(RecordedPage { operations, next, more })
     }
 
     /// The path itself at all times, and the names that what stands there now had before it came there, each for as long as

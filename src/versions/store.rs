@@ -397,9 +397,8 @@ impl Store {
     }
 
     /// The position behind the last record.
-    #[cfg(test)]
-    pub(super) fn log_end(&self) -> u64 {
-        self.log.end()
+    pub fn end_of_log(&self) -> Lsn {
+        Lsn(self.log.end())
     }
 
     /// The flusher, for what only it tells.

@@ -43,6 +43,7 @@ impl View {
         mut held: HeldLock<'_>,
     ) -> Result<(Done, Vec<Told>)> {
         let store = &self.core.store;
+        let _under_way = self.core.under_way.begin(store);
         let op = store.next_op();
         for step in &mut plan.steps {
             let stages = step.change.after.as_ref().is_some_and(|after| after.kind == Kind::File);

@@ -13,8 +13,8 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    Result, View, actors::Actors, file::FileTable, finisher::Finisher, outside::Outside, recover::Pending,
-    storer::Storer,
+    Result, View, actors::Actors, file::FileTable, finisher::Finisher, outside::Outside,
+    recorded::UnderWay, recover::Pending, storer::Storer,
 };
 use crate::{
     host::{self, Fs, HostRef},
@@ -36,6 +36,7 @@ pub struct Core {
     pub(crate) actors: Actors,
     pub(crate) storer: Storer,
     pub(crate) finisher: Finisher,
+    pub(crate) under_way: UnderWay,
     pub(super) outside: Outside,
     /// When an open last found its file replaced, in nanoseconds, and whose it was; 0 once that one has opened something.
     stale: AtomicI64,
@@ -55,6 +56,7 @@ impl Core {
             pending,
             storer: Storer::new(),
             finisher: Finisher::default(),
+            under_way: UnderWay::default(),
             outside: Outside::default(),
             store,
             files: FileTable::default(),

@@ -150,7 +150,7 @@ impl View {
     }
 
     /// What of an operation this view may see; `None` if nothing.
-    fn shown(&self, operation: Operation) -> Option<ViewOperation> {
+    pub(super) fn shown(&self, operation: Operation) -> Option<ViewOperation> {
         let changes: Vec<ViewChange> =
             operation.changes.into_iter().filter_map(|change| self.shown_change(change)).collect();
         if changes.is_empty() {

@@ -25,7 +25,7 @@ pub struct ChangesArgs {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChangesResult {
-    /// The operations.
+    /// The operations. One whose file is still open and was written again is told again, with the same number.
     pub operations: Vec<OperationInfo>,
     /// There are more already: ask again with `next`.
     pub more: bool,

@@ -30,7 +30,7 @@ fn a_log_cut_off_at_any_byte_keeps_all_whole_records_before() {
         let store = ground.open();
         for n in 1..=4 {
             append(&store, vec![create(&format!("f{n}"), n, n)]);
-            ends.push(32 + usize::try_from(store.log_end()).expect("small"));
+            ends.push(32 + usize::try_from(store.end_of_log().0).expect("small"));
         }
     }
     copy(&ground.store(), &original);
@@ -189,9 +189,9 @@ fn what_was_never_flushed_may_be_missing_in_the_middle() {
         let store = ground.open();
         let first = append(&store, vec![create("a", 1, 1)]);
         store.sync_all().expect("flushed");
-        let from = store.log_end();
+        let from = store.end_of_log().0;
         append(&store, vec![create("b", 2, 1)]);
-        let to = store.log_end();
+        let to = store.end_of_log().0;
         append(&store, vec![create("c", 3, 1)]);
         // The index has seen it all, as it may have got to disk first.
         answers(&store).expect("answered");

@@ -28,10 +28,10 @@ fn a_full_disk_loses_nothing_and_records_nothing() {
     assert_eq!(refused.errno(), rustix::io::Errno::NOSPC);
     let hash = Hash::of(&noise);
     assert!(!store.has_blob(&hash));
-    let end = store.log_end();
+    let end = store.end_of_log().0;
     let big = vec![create(&"x/".repeat(2000), 5, 1)];
     assert!(matches!(store.append(&operation(store.next_op(), big)), Err(StoreError::NoSpace { .. })));
-    assert_eq!((store.last_op().0, store.log_end() - end < 400), (0, true), "only its actor may have found room");
+    assert_eq!((store.last_op().0, store.end_of_log().0 - end < 400), (0, true), "only its actor may have found room");
     assert_eq!(store.poisoned(), None);
     for hash in &kept {
         assert_eq!(Hash::of(&store.read_all(&Content::Blob(*hash), 1 << 20).expect("kept")), *hash);

@@ -19,7 +19,7 @@ fn all_who_wait_share_a_flush() {
     let before = flushes(&store);
     // While one flush takes its time, eight writers append and wait.
     let slow = store.flusher().hold();
-    let start = store.log_end();
+    let start = store.end_of_log().0;
     let writers: Vec<_> = (1..=8)
         .map(|n| {
             let store = Arc::clone(&store);
@@ -32,7 +32,7 @@ fn all_who_wait_share_a_flush() {
     while store.index().ask(super::super::index::Reader::counts).expect("answered").0 < 8 {
         std::thread::yield_now();
     }
-    assert!(store.log_end() > start);
+    assert!(store.end_of_log().0 > start);
     drop(slow);
     for writer in writers {
         writer.join().expect("no panic").expect("on disk");
@@ -72,7 +72,7 @@ fn what_nobody_waits_for_is_flushed_soon_and_then_nothing_is() {
     let ground = Ground::new();
     let store = ground.open();
     append(&store, vec![create("a", 1, 1)]);
-    let end = store.log_end();
+    let end = store.end_of_log().0;
     let begun = std::time::Instant::now();
     while store.flusher().flushed() < end {
         assert!(begun.elapsed().as_secs() < 30, "never flushed");

@@ -50,3 +50,38 @@ fn waking_makes_no_history() {
     wakes(&mount, act, "a", &["modify", "attrib", "moved_to", "close_write", "create"]);
     assert_eq!(mount.client().history(None).len(), 1, "{:#?}", mount.client().history(None));
 }
+
+#[test]
+fn what_was_written_again_in_an_open_file_is_told_again() {
+    let Some(mount) = Setup::new().file("a", "x\n").mount() else { return };
+    let mut client = mount.client();
+    let mut next = client.call("changes", &json!({}))["next"].clone();
+    let mut told = |client: &mut crate::harness::Client| {
+        let page = client.call("changes", &json!({"since": next, "wait_ms": 10_000}));
+        next = page["next"].clone();
+        let list = page["operations"].as_array().unwrap().clone();
+        let hash = |operation: &serde_json::Value| operation["changes"][0]["after"]["size"].clone();
+        let sizes: Vec<_> = list.iter().map(|one| (one["operation"].clone(), hash(one))).collect();
+        assert_eq!(sizes.len(), 1, "{page}");
+        sizes[0].clone()
+    };
+    // The file stays open; each flush of a copy of the descriptor is recorded under the same number.
+    let file = std::fs::OpenOptions::new().append(true).open(mount.at("a")).unwrap();
+    let mut sizes = Vec::new();
+    let mut numbers = Vec::new();
+    for _ in 0..3 {
+        std::io::Write::write_all(&mut &file, b"more\n").unwrap();
+        drop(file.try_clone().unwrap());
+        let (number, size) = told(&mut client);
+        numbers.push(number);
+        sizes.push(size);
+    }
+    assert_eq!(sizes, [json!(7), json!(12), json!(17)]);
+    assert!(numbers.iter().all(|number| *number == numbers[0]), "{numbers:?}");
+    drop(file);
+    // A tool's change is recorded twice, before and after it is made, and told once.
+    client.call("write", &json!({"path": "b", "content": "y"}));
+    assert_eq!(told(&mut client).1, json!(1));
+    let rest = client.call("changes", &json!({"since": next}));
+    assert_eq!(rest["operations"], json!([]), "{rest}");
+}
