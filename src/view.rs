@@ -39,6 +39,7 @@ mod session;
 mod source;
 mod storer;
 mod transient;
+mod undo;
 mod walk;
 mod xattr;
 
@@ -58,6 +59,7 @@ pub use recorded::Recorded;
 pub use resolve::{Follow, Found};
 pub use revert::{OnConflict, RevertTarget, Reverted};
 pub use source::{Source, SourceSpec};
+pub use undo::LastStep;
 pub use walk::{MetFile, WalkControl, WalkEntry, WalkOptions, Walked};
 
 use std::{

@@ -36,7 +36,7 @@ pub use mkdir::MkdirArgs;
 pub use moves::MoveArgs;
 pub use mutation::{MutationResult, SideInfo, TouchedPath};
 pub use read::{ReadArgs, ReadEncoding, ReadFile, ReadFileArgs, ReadFileResult, ReadNext, ReadResult};
-pub use revert::{ConflictInfo, OnRevertConflict, RevertArgs, RevertResult};
+pub use revert::{ConflictInfo, LastStep, OnRevertConflict, RevertArgs, RevertResult};
 pub use search::{
     ContextLine, SearchArgs, SearchFile, SearchMatch, SearchMode, SearchOutput, SearchResult, SkippedFiles,
 };

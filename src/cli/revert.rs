@@ -146,6 +146,9 @@ pub(super) fn finish(found: &mut Found, as_json: bool, mut asked: Value, yes: bo
     match (as_json, result.is_error) {
         (true, _) => output::json(&result.structured),
         (false, false) => output::line(&result.text),
+        (false, true) if asked.get("last").is_some() && result.structured["code"] == "version_not_found" => {
+            return Err(Failure::new(result.structured["message"].as_str().unwrap_or_default()));
+        }
         (false, true) => {
             let text = |key: &str| result.structured[key].as_str().unwrap_or_default();
             return Err(Failure {

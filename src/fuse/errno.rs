@@ -27,6 +27,7 @@ pub fn errno_of(error: &ViewError) -> Errno {
         | ViewError::HashConflict { .. }
         | ViewError::HashRequired(_)
         | ViewError::OperationIdReused(_)
+        | ViewError::NoStep(_)
         | ViewError::VersionNotFound(_)
         | ViewError::VersionPruned { .. }
         | ViewError::RevertConflict(_)

@@ -73,6 +73,7 @@ pub(super) fn of(error: ViewError) -> ToolError {
         }
         ViewError::Edit { path, source } => of_edit(&source).on(wire(&path)),
         ViewError::OperationIdReused(_) => plain(Code::OperationIdReused),
+        ViewError::NoStep(_) => plain(Code::VersionNotFound),
         ViewError::VersionNotFound(_) => told(Code::VersionNotFound, "history names those there are"),
         ViewError::VersionPruned { reason, .. } => plain(Code::VersionPruned).with(lost(reason)),
         ViewError::RevertConflict(conflicts) => {
@@ -261,6 +262,7 @@ mod tests {
         check(ViewError::Unversionable { path: path(), reason: Loss::Size }, Code::Unversionable, false);
         check(ViewError::TooLarge { path: path(), size: 2, limit: 1 }, Code::TooLarge, false);
         check(ViewError::OperationIdReused("x".into()), Code::OperationIdReused, false);
+        check(ViewError::NoStep("undo"), Code::VersionNotFound, false);
         check(ViewError::VersionNotFound("x".into()), Code::VersionNotFound, false);
         check(ViewError::VersionPruned { what: "x".into(), reason: Loss::Transient }, Code::VersionPruned, false);
         let conflict = Conflict { path: path(), code: ConflictCode::Content, detail: "x".into() };

@@ -76,7 +76,8 @@ pub(super) fn told(operation: &ViewOperation, most: usize) -> OperationInfo {
         actor: actor(&operation.actor),
         operation_id: operation.operation_id.clone(),
         note: operation.note.clone(),
-        undoes: operation.undoes.map(|op| op.0),
+        undoes: operation.undoes.first().map(|op| op.0),
+        undoes_also: operation.undoes.iter().skip(1).map(|op| op.0).collect(),
         changes: operation.changes.iter().take(most).map(change).collect(),
         changes_total: wide(operation.changes.len()),
     }

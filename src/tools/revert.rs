@@ -2,7 +2,7 @@
 
 use control_api::{
     ToolError,
-    tools::{ConflictInfo, MutationResult, OnRevertConflict, RevertArgs, RevertResult},
+    tools::{self as api, ConflictInfo, MutationResult, OnRevertConflict, RevertArgs, RevertResult},
 };
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use super::{Answer, errors, given, mutation, mutation::Mutation, native::Call, r
 use crate::{
     text,
     types::{OpId, ViewPath},
-    view::{At, Conflict, OnConflict, Request, RevertTarget, View, ViewError},
+    view::{At, Conflict, LastStep, OnConflict, Request, RevertTarget, View, ViewError},
 };
 
 /// Operations named in an answer.
@@ -55,16 +55,22 @@ pub(super) fn run(call: &Call<'_>, args: &RevertArgs) -> Result<Answer, ToolErro
 
 fn target(view: &View, args: &RevertArgs) -> Result<RevertTarget, ToolError> {
     let by_actor = args.actor.is_some() || args.session.is_some();
-    let named =
-        [args.path.is_some(), args.operation.is_some(), by_actor, args.checkpoint.is_some(), args.time.is_some()];
+    let named = [
+        args.path.is_some(),
+        args.operation.is_some(),
+        by_actor && args.last.is_none(),
+        args.last.is_some(),
+        args.checkpoint.is_some(),
+        args.time.is_some(),
+    ];
     if named.iter().filter(|is| **is).count() != 1 {
-        return Err(errors::invalid("give one of path, operation, actor or session, checkpoint, and time"));
+        return Err(errors::invalid("give one of path, operation, last, actor or session, checkpoint, and time"));
     }
     if args.to.is_some() && args.path.is_none() {
         return Err(errors::invalid("to goes with path"));
     }
-    if args.since.is_some() && !by_actor {
-        return Err(errors::invalid("since goes with actor or session"));
+    if args.since.is_some() && (!by_actor || args.last.is_some()) {
+        return Err(errors::invalid("since goes with actor or session alone"));
     }
     if let Some(path) = &args.path {
         let to = args.to.as_ref().map(given::moment).transpose()?;
@@ -87,7 +93,12 @@ fn target(view: &View, args: &RevertArgs) -> Result<RevertTarget, ToolError> {
         (_, Some(session)) => actor.session = Some(session.clone()),
         (_, None) => {}
     }
-    Ok(RevertTarget::Actor { actor, since: args.since.as_ref().map(given::moment).transpose()? })
+    match args.last {
+        None => Ok(RevertTarget::Actor { actor, since: args.since.as_ref().map(given::moment).transpose()? }),
+        Some(api::LastStep::Change) => Ok(RevertTarget::Last(LastStep::Change(actor))),
+        Some(api::LastStep::Undo) if by_actor => Err(errors::invalid("actor and session go with last \"change\"")),
+        Some(api::LastStep::Undo) => Ok(RevertTarget::Last(LastStep::Undo)),
+    }
 }
 
 /// The refusal, with both diffs of what stands in the way.
@@ -95,7 +106,7 @@ fn refused(view: &View, request: &Request, target: &RevertTarget, conflicts: Vec
     let look = Request { dry_run: true, ..request.clone() };
     let operations = match target {
         RevertTarget::Operation(op) => vec![*op],
-        RevertTarget::Path { .. } | RevertTarget::Actor { .. } | RevertTarget::To(_) => {
+        RevertTarget::Path { .. } | RevertTarget::Actor { .. } | RevertTarget::To(_) | RevertTarget::Last(_) => {
             view.revert(&look, target, OnConflict::Skip, None).map(|reverted| reverted.operations).unwrap_or_default()
         }
     };

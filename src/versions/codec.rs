@@ -207,6 +207,8 @@ struct WireOperation {
     undoes: Option<u64>,
     #[n(9)]
     intent: bool,
+    #[n(10)]
+    undoes_also: Option<Vec<u64>>,
 }
 
 #[derive(Encode, Decode)]
@@ -451,8 +453,9 @@ pub(super) fn operation(operation: &Operation, actor: u32) -> Vec<u8> {
         operation_id: operation.operation_id.clone(),
         request: operation.request.map(|hash| bytes(hash.0)),
         note: operation.note.clone(),
-        undoes: operation.undoes.map(|op| op.0),
+        undoes: operation.undoes.first().map(|op| op.0),
         intent: operation.intent,
+        undoes_also: (operation.undoes.len() > 1).then(|| operation.undoes[1..].iter().map(|op| op.0).collect()),
     })
 }
 
@@ -468,7 +471,7 @@ pub(super) fn operation_of(payload: &[u8], actor: impl FnOnce(u32) -> Result<Act
         operation_id: wire.operation_id,
         request: wire.request.map(|hash| hash_of(&hash)).transpose()?,
         note: wire.note,
-        undoes: wire.undoes.map(OpId),
+        undoes: wire.undoes.into_iter().chain(wire.undoes_also.into_iter().flatten()).map(OpId).collect(),
         intent: wire.intent,
     })
 }

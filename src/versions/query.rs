@@ -3,7 +3,7 @@
 use rusqlite::types::Value;
 
 use super::{ChangeKind, Operation, Store, StoreError, codec};
-use crate::types::{Channel, Lsn, NodeId, OpId, SourceId, Timestamp, ViewPath};
+use crate::types::{Actor, Channel, Lsn, NodeId, OpId, SourceId, Timestamp, ViewPath};
 
 /// How many moves of a path, or of directories it lies in, are followed backwards.
 const MOVES_MAX: usize = 64;
@@ -30,6 +30,17 @@ pub struct ActorFilter {
     pub pid: Option<u32>,
     /// Only commands that contain this.
     pub command: Option<String>,
+}
+
+impl ActorFilter {
+    /// Is it one of these?
+    #[must_use]
+    pub fn matches(&self, actor: &Actor) -> bool {
+        self.channel.is_none_or(|channel| channel == actor.channel)
+            && self.session.as_ref().is_none_or(|session| actor.session.as_ref() == Some(session))
+            && self.pid.is_none_or(|pid| actor.pid == Some(pid))
+            && self.command.as_ref().is_none_or(|part| actor.command.as_ref().is_some_and(|line| line.contains(part)))
+    }
 }
 
 /// Which operations. Empty: all.

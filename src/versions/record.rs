@@ -164,8 +164,8 @@ pub struct Operation {
     pub request: Option<Hash>,
     /// The tool's name or the revert's target in words, for `history`.
     pub note: Option<String>,
-    /// The operation that this one takes back.
-    pub undoes: Option<OpId>,
+    /// The operations that this one takes back, as one step.
+    pub undoes: Vec<OpId>,
     /// It was recorded before it was applied: until `Store::applied(op)` recovery rolls it forward.
     pub intent: bool,
 }

@@ -38,7 +38,7 @@ impl View {
         &self,
         request: &Request,
         kind: OpKind,
-        undoes: Option<OpId>,
+        undoes: Vec<OpId>,
         mut plan: Plan,
         mut held: HeldLock<'_>,
     ) -> Result<(Done, Vec<Told>)> {

@@ -13,8 +13,8 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    Result, View, actors::Actors, file::FileTable, finisher::Finisher, outside::Outside,
-    recorded::UnderWay, recover::Pending, storer::Storer,
+    Result, View, actors::Actors, file::FileTable, finisher::Finisher, outside::Outside, recorded::UnderWay,
+    recover::Pending, storer::Storer,
 };
 use crate::{
     host::{self, Fs, HostRef},

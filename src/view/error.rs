@@ -98,6 +98,9 @@ pub enum ViewError {
     /// The same operation id with other arguments.
     #[error("operation_id {0:?} was used for another request; choose a new one")]
     OperationIdReused(String),
+    /// There is no last step to take back.
+    #[error("there is nothing to {0}")]
+    NoStep(&'static str),
     /// No such version, operation or checkpoint.
     #[error("no such version: {0}")]
     VersionNotFound(String),

@@ -57,8 +57,8 @@ pub struct ViewOperation {
     pub operation_id: Option<String>,
     /// The tool, or what a revert took back.
     pub note: Option<String>,
-    /// What it takes back.
-    pub undoes: Option<OpId>,
+    /// What it takes back, newest first; empty if that is too much to name.
+    pub undoes: Vec<OpId>,
     /// The changes that this view may see.
     pub changes: Vec<ViewChange>,
 }

@@ -118,7 +118,7 @@ impl View {
         if request.dry_run || plan.steps.is_empty() {
             return Ok((plan.unapplied(self), Vec::new()));
         }
-        self.commit(request, kind, None, plan, None)
+        self.commit(request, kind, Vec::new(), plan, None)
     }
 
     fn target(&self, path: &ViewPath) -> Result<Target> {
@@ -195,7 +195,7 @@ impl View {
         if request.dry_run {
             return Ok((plan.unapplied(self), Vec::new()));
         }
-        self.commit(request, OpKind::Edit, None, plan, Some((&node.file, &mut state)))
+        self.commit(request, OpKind::Edit, Vec::new(), plan, Some((&node.file, &mut state)))
     }
 
     fn write_missing(

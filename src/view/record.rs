@@ -187,7 +187,7 @@ fn operation(op: OpId, kind: OpKind, actor: &Actor, changes: Vec<Change>) -> Ope
         operation_id: None,
         request: None,
         note: None,
-        undoes: None,
+        undoes: Vec::new(),
         intent: false,
     }
 }

@@ -1,9 +1,12 @@
 //! Taking changes back: which changes, what stands in the way, and what follows for the caller.
 
+use std::collections::HashSet;
+
 use super::{
-    Conflict, ConflictCode, Done, Request, Result, View, ViewError,
+    Conflict, ConflictCode, Done, LastStep, Request, Result, View, ViewError,
     history::{At, Past, ViewChange, ViewOperation, ViewQuery},
     net::{Expected, Net},
+    plan::Plan,
     resolve::Follow,
 };
 use crate::{
@@ -15,7 +18,7 @@ use crate::{
 const REMOVES_UNASKED: usize = 100;
 
 /// Steps of one save are no further apart than this.
-const SAVE_GAP_NANOS: i64 = 1_000_000_000;
+pub(super) const SAVE_GAP_NANOS: i64 = 1_000_000_000;
 
 /// What to take back.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +41,8 @@ pub enum RevertTarget {
     },
     /// All changes of this view after a moment.
     To(At),
+    /// The last step: a change, or a taking back.
+    Last(LastStep),
 }
 
 /// What to do where somebody changed a path later.
@@ -69,6 +74,29 @@ pub struct Reverted {
     pub confirm_token: Option<String>,
 }
 
+/// What a target comes to.
+#[derive(Default)]
+pub(super) struct Selected {
+    /// All that is taken back.
+    net: Net,
+    /// By these operations, newest first.
+    operations: Vec<OpId>,
+    /// Every later change is among them, so that what is found different was done beside us, and is put back too.
+    all: bool,
+    /// The operations by whose numbers the revert is an undo; none if there are too many to name.
+    pub undoes: Vec<OpId>,
+}
+
+impl Selected {
+    /// The next older operation.
+    pub fn take(&mut self, operation: &ViewOperation) {
+        for change in operation.changes.iter().rev() {
+            self.net.undo(operation.op, change);
+        }
+        self.operations.push(operation.op);
+    }
+}
+
 impl View {
     /// Takes changes back as one operation.
     ///
@@ -91,68 +119,75 @@ impl View {
         let mut reverted = Reverted::default();
         let done = self.guarded(|| {
             let _tree = self.core.tree.write();
-            let mut net = Net::default();
-            let all = self.select(target, &mut |operation| {
-                for change in operation.changes.iter().rev() {
-                    net.undo(operation.op, change);
+            let mut passed = HashSet::new();
+            loop {
+                let selected = self.select(target, &passed)?;
+                let plan = self.plan_revert(&request, &selected, on_conflict, &mut reverted)?;
+                if plan.steps.is_empty() && reverted.conflicts.is_empty() && matches!(target, RevertTarget::Last(_)) {
+                    // It is as it was before already: the step before it is meant.
+                    passed.extend(selected.undoes);
+                    continue;
                 }
-                reverted.operations.push(operation.op);
-            })?;
-            // If every later change is among them, what is found different was done beside us, and is put back too.
-            let found = if all { Vec::new() } else { self.conflicts(&net)? };
-            let mut restore = super::restore::Restore::new(self, &request, &net);
-            let left = restore.settle_conflicts(found, on_conflict)?;
-            if on_conflict == OnConflict::Fail && !left.is_empty() {
-                return Err(ViewError::RevertConflict(left));
+                let removes = plan.steps.iter().filter(|step| step.change.kind == ChangeKind::Remove).count();
+                let summary: String =
+                    plan.steps.iter().map(|step| format!("{:?} {:?}\n", step.change.kind, step.change.path)).collect();
+                let token = Hash::of(summary.as_bytes()).hex()[..16].to_owned();
+                reverted.confirm_token = (removes > REMOVES_UNASKED).then(|| token.clone());
+                // A token that was given must be that of this very plan: the tree may have moved on since the dry run.
+                if !request.dry_run && confirm_token.is_some_and(|given| given != token) {
+                    return Err(ViewError::ConfirmationNeeded { removes, token });
+                }
+                if request.dry_run || plan.steps.is_empty() {
+                    return Ok((plan.unapplied(self), Vec::new()));
+                }
+                let undoes = selected.undoes.into_iter().chain(passed).collect();
+                return self.commit(&request, crate::versions::OpKind::Revert, undoes, plan, None);
             }
-            reverted.conflicts = left;
-            let (plan, unmet) = restore.plan()?;
-            if on_conflict == OnConflict::Fail && !unmet.is_empty() {
-                return Err(ViewError::RevertConflict(unmet));
-            }
-            reverted.conflicts.extend(unmet);
-            let removes = plan.steps.iter().filter(|step| step.change.kind == ChangeKind::Remove).count();
-            let summary: String =
-                plan.steps.iter().map(|step| format!("{:?} {:?}\n", step.change.kind, step.change.path)).collect();
-            let token = Hash::of(summary.as_bytes()).hex()[..16].to_owned();
-            reverted.confirm_token = (removes > REMOVES_UNASKED).then(|| token.clone());
-            // A token that was given must be that of this very plan: the tree may have moved on since the dry run.
-            if !request.dry_run && confirm_token.is_some_and(|given| given != token) {
-                return Err(ViewError::ConfirmationNeeded { removes, token });
-            }
-            if request.dry_run || plan.steps.is_empty() {
-                return Ok((plan.unapplied(self), Vec::new()));
-            }
-            let undoes = match (target, reverted.operations.as_slice()) {
-                (RevertTarget::Operation(op), _) => Some(*op),
-                (_, [only]) => Some(*only),
-                (_, [] | [_, _, ..]) => None,
-            };
-            self.commit(&request, crate::versions::OpKind::Revert, undoes, plan, None)
         })?;
         reverted.done = done;
         Ok(reverted)
     }
 
-    /// Gives the operations that a target means, newest first, each with the changes that belong to it. True if every later
-    /// change is among them.
-    fn select(&self, target: &RevertTarget, each: &mut dyn FnMut(&ViewOperation)) -> Result<bool> {
+    /// What is to be done, and what is left alone.
+    fn plan_revert(
+        &self,
+        request: &Request,
+        selected: &Selected,
+        on_conflict: OnConflict,
+        reverted: &mut Reverted,
+    ) -> Result<Plan> {
+        reverted.operations.clone_from(&selected.operations);
+        let found = if selected.all { Vec::new() } else { self.conflicts(&selected.net)? };
+        let mut restore = super::restore::Restore::new(self, request, &selected.net);
+        let left = restore.settle_conflicts(found, on_conflict)?;
+        if on_conflict == OnConflict::Fail && !left.is_empty() {
+            return Err(ViewError::RevertConflict(left));
+        }
+        reverted.conflicts = left;
+        let (plan, unmet) = restore.plan()?;
+        if on_conflict == OnConflict::Fail && !unmet.is_empty() {
+            return Err(ViewError::RevertConflict(unmet));
+        }
+        reverted.conflicts.extend(unmet);
+        Ok(plan)
+    }
+
+    /// The operations that a target means, each with the changes that belong to it.
+    fn select(&self, target: &RevertTarget, passed: &HashSet<OpId>) -> Result<Selected> {
+        let mut selected = Selected::default();
         match target {
-            RevertTarget::Operation(op) => {
-                each(&self.operation(*op)?);
-                Ok(false)
-            }
+            RevertTarget::Last(last) => return self.select_last(last, passed),
+            RevertTarget::Operation(op) => selected.take(&self.operation(*op)?),
             RevertTarget::Actor { actor, since } => {
                 let since = since.as_ref().map(|at| self.moment(at)).transpose()?;
                 let query = ViewQuery { actor: actor.clone(), since: since.map(Bound::Op), ..ViewQuery::default() };
-                self.each_operation(query, &mut |operation| each(&operation))?;
-                Ok(false)
+                self.each_operation(query, &mut |operation| selected.take(&operation))?;
             }
             RevertTarget::To(at) => {
                 let since = Some(Bound::Op(self.moment(at)?));
                 let query = ViewQuery { since, ..ViewQuery::default() };
-                self.each_operation(query, &mut |operation| each(&operation))?;
-                Ok(true)
+                self.each_operation(query, &mut |operation| selected.take(&operation))?;
+                selected.all = true;
             }
             RevertTarget::Path { path, to } => {
                 let (since, all) = match to {
@@ -167,16 +202,20 @@ impl View {
                     operation.changes =
                         changes.into_iter().filter_map(|change| self.within(path, op, change)).collect();
                     if !operation.changes.is_empty() {
-                        each(&operation);
+                        selected.take(&operation);
                     }
                 })?;
-                Ok(all)
+                selected.all = all;
             }
         }
+        if let [only] = selected.operations.as_slice() {
+            selected.undoes = vec![*only];
+        }
+        Ok(selected)
     }
 
     /// A page at a time: a long history does not fit into memory.
-    fn each_operation(&self, mut query: ViewQuery, each: &mut dyn FnMut(ViewOperation)) -> Result<()> {
+    pub(super) fn each_operation(&self, mut query: ViewQuery, each: &mut dyn FnMut(ViewOperation)) -> Result<()> {
         query.limit = 2000;
         loop {
             let page = self.history(&query)?;

@@ -7,6 +7,7 @@ mod databases;
 mod editors;
 mod edits;
 mod removal;
+mod undo;
 mod windows;
 
 use std::path::Path;

@@ -96,6 +96,9 @@ pub struct OperationInfo {
     /// The operation that it takes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<u64>,
+    /// Others that it takes back with it: the steps of one save.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undoes_also: Vec<u64>,
     /// What it did to which paths, at most 100 of them (1,000 if it was asked for by number).
     pub changes: Vec<ChangeInfo>,
     /// How many there are in all.

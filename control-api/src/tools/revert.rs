@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{At, MutationResult};
 use crate::WirePath;
 
-/// What to take back: one of `path`, `operation`, `actor` or `session`, `checkpoint`, `time`.
+/// What to take back: one of `path`, `operation`, `last`, `actor` or `session`, `checkpoint`, `time`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -19,6 +19,10 @@ pub struct RevertArgs {
     /// One operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<u64>,
+    /// The last step: the last change that holds (a save of several steps is one; with `actor` or `session`, theirs), or the
+    /// last taking back, to put its changes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<LastStep>,
     /// All that this actor did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<super::ActorArgs>,
@@ -46,6 +50,17 @@ pub struct RevertArgs {
     /// Show what would be done, change nothing.
     #[serde(default)]
     pub dry_run: bool,
+}
+
+/// The last thing that was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum LastStep {
+    /// The last change that was not taken back.
+    Change,
+    /// The last undo, if nothing was done after it: a redo.
+    Undo,
 }
 
 /// What to do with a path that somebody changed later.

@@ -168,7 +168,7 @@ pub fn operation(op: OpId, changes: Vec<Change>) -> Operation {
         operation_id: None,
         request: None,
         note: None,
-        undoes: None,
+        undoes: Vec::new(),
         intent: false,
     }
 }

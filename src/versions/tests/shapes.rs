@@ -133,7 +133,7 @@ pub fn operation() -> impl Strategy<Value = Operation> {
         OpKind::External,
         OpKind::Recovered,
     ]);
-    let words = (option::of(".{0,20}"), option::of(hash()), option::of(".{0,20}"), option::of(any::<u64>()));
+    let words = (option::of(".{0,20}"), option::of(hash()), option::of(".{0,20}"), vec(any::<u64>(), 0..3));
     (1u64..1 << 62, time(), actor(), kind, vec(change(), 0..4), words, any::<bool>()).prop_map(
         |(op, time, actor, kind, changes, (operation_id, request, note, undoes), intent)| Operation {
             op: OpId(op),
@@ -144,7 +144,7 @@ pub fn operation() -> impl Strategy<Value = Operation> {
             operation_id,
             request,
             note,
-            undoes: undoes.map(OpId),
+            undoes: undoes.into_iter().map(OpId).collect(),
             intent,
         },
     )
@@ -186,7 +186,7 @@ proptest! {
         };
         let actor = |_| Ok(mark.actor.clone());
         prop_assert_eq!(&codec::checkpoint_of(&codec::checkpoint(&point, 5), actor).expect("readable"), &point);
-        let replay = Replay { op: operation.undoes, request: Hash([1; 32]), response };
+        let replay = Replay { op: operation.undoes.first().copied(), request: Hash([1; 32]), response };
         let answer = codec::answer_of(&codec::answer("v", "i", &replay)).expect("readable");
         prop_assert_eq!(answer, ("v".to_owned(), "i".to_owned(), replay));
         let settled = codec::settled_of(&codec::settled(OpId(1), NodeId(2), &content)).expect("readable");

@@ -84,7 +84,7 @@ fn first_of(mark: &OpenMark) -> Operation {
         operation_id: None,
         request: None,
         note: Some("recovered after a crash".into()),
-        undoes: None,
+        undoes: Vec::new(),
         intent: false,
     }
 }

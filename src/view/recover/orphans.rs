@@ -69,7 +69,7 @@ impl Recovery<'_> {
             operation_id: None,
             request: None,
             note: Some("recovered after a crash".into()),
-            undoes: None,
+            undoes: Vec::new(),
             intent: false,
         })?;
         Ok(true)
