@@ -33,7 +33,7 @@ fn vim_with_each_backupcopy() {
         saved(
             &mount,
             &format!(
-                "vim -Nu NONE -n -es -c 'set nobackup writebackup backupcopy={backupcopy}' -c '%s/two/TWO/' -c wq a.txt"
+                "vim -Nu NONE -n -es -c 'set backupskip= nobackup writebackup backupcopy={backupcopy}' -c '%s/two/TWO/' -c wq a.txt"
             ),
         );
     }

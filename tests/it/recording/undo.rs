@@ -64,7 +64,7 @@ fn vim_aside_and_new() {
     program("vim");
     for backupcopy in ["no", "yes", "auto"] {
         saved(&format!(
-            "vim -Nu NONE -n -es -c 'set nobackup writebackup backupcopy={backupcopy}' -c '%s/two/TWO/' -c wq a.txt"
+            "vim -Nu NONE -n -es -c 'set backupskip= nobackup writebackup backupcopy={backupcopy}' -c '%s/two/TWO/' -c wq a.txt"
         ));
     }
 }
