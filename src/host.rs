@@ -6,6 +6,7 @@ mod creds;
 mod dir;
 mod file;
 mod fs;
+mod git;
 mod meta;
 mod mounts;
 mod names;
@@ -24,6 +25,7 @@ pub use file::{
     reflink, set_append, truncate, write_at,
 };
 pub use fs::{FileKey, Fs, FsCaps, HostRef};
+pub use git::{GitAsk, GitBadge, GitDir};
 pub use meta::{
     SetTime, StatFs, XattrMode, chmod, chown, get_xattr, list_xattr, read_link, remove_xattr, set_times, set_xattr,
     stat, stat_child, statfs,

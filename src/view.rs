@@ -16,6 +16,7 @@ mod dirs;
 mod error;
 mod file;
 mod finisher;
+mod git;
 mod handle;
 mod history;
 mod lookup;
@@ -96,6 +97,7 @@ pub struct View {
     policy: RwLock<Arc<Policy>>,
     nodes: node::NodeTable,
     handles: handle::HandleTable,
+    repositories: git::Repositories,
     /// Inodes that no view shows, by device and number: stores, and our own mountpoints.
     hidden: RwLock<HashSet<(u64, u64)>>,
     /// Set by the mount: content of opened files goes past us.
@@ -131,6 +133,7 @@ impl View {
             policy: RwLock::new(Arc::new(spec.policy)),
             nodes: node::NodeTable::new(root, class, id),
             handles: handle::HandleTable::default(),
+            repositories: git::Repositories::default(),
             hidden: RwLock::new(core.store_inodes()?),
             passthrough: AtomicBool::new(false),
             nudger: AtomicU32::new(0),

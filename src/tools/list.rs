@@ -16,6 +16,7 @@ use super::{
     page::{Page, Place},
 };
 use crate::{
+    host::GitBadge,
     types::{Attr, Hash, Kind, ViewPath},
     view::{Follow, ViewError, WalkControl, WalkEntry, WalkOptions},
 };
@@ -46,13 +47,16 @@ pub(super) fn run(call: &Call<'_>, args: &ListArgs) -> Result<Answer, ToolError>
         query: given::query_of("list", args),
     };
     let cursor = args.cursor.as_deref();
-    let result = match args.sort {
+    let mut result = match args.sort {
         SortBy::Name => listing.by_name(cursor)?,
         SortBy::Size => listing.by(|attr| i128::from(attr.size), cursor)?,
         SortBy::Mtime => {
             listing.by(|attr| i128::from(attr.mtime.secs) * 1_000_000_000 + i128::from(attr.mtime.nanos), cursor)?
         }
     };
+    if args.git {
+        listing.badge(&mut result.entries);
+    }
     Ok(Answer::new(rendered(&result), &result))
 }
 
@@ -69,6 +73,16 @@ impl Listing<'_> {
     fn picks(&self, entry: &WalkEntry) -> bool {
         let Some(pick) = &self.pick else { return true };
         entry.path.strip_prefix(&self.start).is_some_and(|below| pick.picks(&below, entry.kind == Kind::Dir))
+    }
+
+    /// Adds what git says, where it says something in time.
+    fn badge(&self, entries: &mut [ListEntry]) {
+        let kind = |entry: &ListEntry| if entry.kind == FileType::Directory { Kind::Dir } else { Kind::File };
+        let path = |entry: &ListEntry| ViewPath::parse(&entry.path.to_bytes().unwrap_or_default()).unwrap_or_default();
+        let met: Vec<_> = entries.iter().map(|entry| (path(entry), kind(entry))).collect();
+        for (entry, badge) in entries.iter_mut().zip(self.call.view.git_badges(&self.start, &met)) {
+            entry.git = badge.map(|badge| letter(badge).to_owned());
+        }
     }
 
     fn by_name(&self, cursor: Option<&str>) -> Result<ListResult, ToolError> {
@@ -160,15 +174,27 @@ fn shown(entry: &WalkEntry) -> ListEntry {
     }
 }
 
+fn letter(badge: GitBadge) -> &'static str {
+    match badge {
+        GitBadge::Modified => "M",
+        GitBadge::Added => "A",
+        GitBadge::Deleted => "D",
+        GitBadge::Renamed => "R",
+        GitBadge::Untracked => "?",
+    }
+}
+
 fn rendered(result: &ListResult) -> String {
     let mut text = String::new();
     for entry in &result.entries {
         let line = match entry.kind {
-            FileType::Directory => writeln!(text, "{}/", entry.path),
-            FileType::Symlink => writeln!(text, "{}@", entry.path),
-            FileType::File => writeln!(text, "{} {}", entry.path, entry.size),
-            FileType::Other => writeln!(text, "{} (special file)", entry.path),
+            FileType::Directory => write!(text, "{}/", entry.path),
+            FileType::Symlink => write!(text, "{}@", entry.path),
+            FileType::File => write!(text, "{} {}", entry.path, entry.size),
+            FileType::Other => write!(text, "{} (special file)", entry.path),
         };
+        let git = entry.git.as_ref().map(|badge| format!(" [{badge}]")).unwrap_or_default();
+        let line = line.and_then(|()| writeln!(text, "{git}"));
         line.expect("writing to a String cannot fail");
     }
     if result.entries.is_empty() {

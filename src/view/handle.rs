@@ -103,6 +103,11 @@ impl HandleTable {
         self.open.write().remove(&fh.0)
     }
 
+    /// Is any of them open for writing?
+    pub fn any_writes(&self) -> bool {
+        self.open.read().values().any(|handle| handle.writes())
+    }
+
     fn all(&self) -> Vec<Fh> {
         self.open.read().keys().map(|fh| Fh(*fh)).collect()
     }

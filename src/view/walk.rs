@@ -364,7 +364,7 @@ impl View {
     }
 
     /// A small file of ignore rules; none if it cannot be read.
-    fn read_small(&self, dir: &Arc<Node>, name: &EntryName) -> Option<Vec<u8>> {
+    pub(super) fn read_small(&self, dir: &Arc<Node>, name: &EntryName) -> Option<Vec<u8>> {
         let (node, _) = {
             let _tree = self.core.tree.read();
             self.child(dir, name).ok()?

@@ -4,6 +4,7 @@ mod bounds;
 mod changing;
 mod editing;
 mod failures;
+mod git;
 mod hidden;
 mod listing;
 mod past;

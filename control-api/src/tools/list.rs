@@ -123,7 +123,7 @@ pub struct ListEntry {
     pub mode: String,
     /// Last change of the content.
     pub mtime: String,
-    /// What git says: M, A, D, R or ?.
+    /// What git says: M, A, D (no longer git's own), R or ?; of a directory M, or ? if git knows nothing in it that changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git: Option<String>,
 }
