@@ -11,7 +11,7 @@ mod words;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use control_api::{
-    ErrorCode, ToolError,
+    ToolError,
     tools::{SearchArgs, SearchFile, SearchMatch, SearchMode, SearchOutput, SearchResult},
 };
 
@@ -30,12 +30,15 @@ use super::{
 use crate::{
     search::{CaseRule, Matcher, MatcherSpec},
     types::ViewPath,
+    view::PastFile,
 };
 
 /// Matches in one answer.
 pub(super) const LIMIT_MAX: u64 = 10_000;
 /// Bytes of text in one answer.
 const BYTES_MAX: usize = 512 << 10;
+/// Bytes of a content of the past.
+const PAST_MAX: u64 = 64 << 20;
 /// Lines around a match.
 const CONTEXT_MAX: u64 = 20;
 
@@ -174,18 +177,16 @@ fn rendered(result: &SearchResult, output: SearchOutput) -> String {
     text + &render::bounds(&result.bounds)
 }
 
-/// Of a mode or an option that this tool does not have.
-fn unsupported(text: &str) -> ToolError {
-    ToolError::new(ErrorCode::Unsupported, text)
-}
-
 /// Opens what a walk met or a path names.
 impl Target {
     fn open(&self, view: &crate::view::View) -> crate::view::Result<Opened> {
         match self {
             Target::Met(entry) => view.open_met(entry).map(Opened::Met),
             Target::Path(path) => view.open_path(path).map(Opened::Path),
-            Target::Past(_, bytes) => Ok(Opened::Past(std::sync::Arc::clone(bytes))),
+            Target::Then(path, op) => Ok(match view.open_then(path, *op, PAST_MAX)? {
+                PastFile::Live(reading) => Opened::Path(reading),
+                PastFile::Kept(bytes) => Opened::Past(bytes),
+            }),
         }
     }
 }

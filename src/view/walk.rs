@@ -332,6 +332,13 @@ impl View {
         Ok(rules)
     }
 
+    /// The ignore rules in a directory, for what is in it.
+    pub(super) fn rules_of(&self, dir: &Found) -> Result<IgnoreRules> {
+        let mut entries = Vec::new();
+        self.list_node(&dir.node, &mut |name, kind| entries.push((name, kind)))?;
+        Ok(self.rules_in(&dir.node, &dir.path, &self.rules_above(dir)?, &entries))
+    }
+
     fn rules_in(
         &self,
         dir: &Arc<Node>,

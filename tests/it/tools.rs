@@ -11,4 +11,5 @@ mod past;
 mod reading;
 mod room;
 mod searching;
+mod searching_past;
 mod table;

@@ -64,7 +64,7 @@ pub struct SearchArgs {
     /// What is returned.
     #[serde(default)]
     pub output: SearchOutput,
-    /// Search the past: one file as it was then.
+    /// Search the past: the file at `path`, or all below the directory, as it was then. Ignore rules are those of today.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<At>,
     /// `next` of an earlier answer to the same arguments.

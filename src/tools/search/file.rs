@@ -1,6 +1,6 @@
 //! One file searched: its matching lines, its hash between two looks at it, or why it was passed over.
 
-use std::{cell::Cell, io, sync::Arc};
+use std::{cell::Cell, io};
 
 use crate::{
     search::{Haystack, LineMatch, Matcher, SearchSink, Searched, SinkControl, search_haystack},
@@ -67,7 +67,7 @@ pub(super) enum Opened {
     /// On a walk.
     Met(MetFile),
     /// A content of the past.
-    Past(Arc<Vec<u8>>),
+    Past(Vec<u8>),
 }
 
 /// What would show that a file changed.
@@ -128,6 +128,7 @@ pub(super) fn search_file(
     let file = match opened {
         Ok(file) => file,
         Err(ViewError::NotFound(_) | ViewError::NotAFile(_)) => return Outcome::Gone,
+        Err(ViewError::TooLarge { .. }) => return Outcome::TooLarge,
         Err(error) => return Outcome::Unreadable(error.to_string()),
     };
     let mut before = file.look();
@@ -173,7 +174,7 @@ fn once(file: &Opened, size: u64, matcher: &Matcher, wanted: &Wanted, patience: 
     }
 }
 
-fn hash_of(file: &Opened) -> view::Result<Hash> {
+pub(super) fn hash_of(file: &Opened) -> view::Result<Hash> {
     let mut hasher = Hasher::default();
     let mut buf = vec![0; CHUNK];
     let mut offset = 0;

@@ -10,7 +10,7 @@ use control_api::{
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::{
-    file::Opened,
+    file::{Opened, hash_of},
     gather::Place,
     scope::{Scope, Target},
     words,
@@ -108,7 +108,7 @@ pub(super) fn run(
     let mut left = ranked.into_iter().filter(|(score, found)| behind(*score, &found.path)).peekable();
     for (score, found) in left.by_ref().take(limit) {
         bounds.next = Some(cursor::encode(&query, &[&score.to_be_bytes()[..], found.path.as_bytes()].concat()));
-        tell(call, args, &mut result, score, found);
+        tell(call, args, scope, &mut result, score, found);
     }
     if left.peek().is_some() {
         bounds.truncated_by.insert(0, Bound::Limit);
@@ -126,14 +126,18 @@ fn rank_from(place: Option<Vec<u8>>) -> Result<Option<(f64, Vec<u8>)>, ToolError
     Ok(Some((f64::from_be_bytes(*score), path.to_vec())))
 }
 
-fn tell(call: &Call<'_>, args: &SearchArgs, result: &mut SearchResult, score: f64, found: Found) {
+fn tell(call: &Call<'_>, args: &SearchArgs, scope: &Scope<'_>, result: &mut SearchResult, score: f64, found: Found) {
     let path = errors::wire(&found.path);
     let count = (args.output != SearchOutput::Files).then_some(found.lines);
     result.files.push(SearchFile { path: path.clone(), count });
     if args.output != SearchOutput::Matches {
         return;
     }
-    let hash = call.view.open_path(&found.path).and_then(|reading| call.view.hash(&reading)).ok();
+    let hash = match scope.target(&found.path).open(call.view) {
+        Ok(Opened::Path(reading)) => call.view.hash(&reading).ok(),
+        Ok(opened) => hash_of(&opened).ok(),
+        Err(_) => None,
+    };
     result.matches.push(SearchMatch {
         path,
         line: found.line,
@@ -181,6 +185,7 @@ fn look(target: &Target, opened: view::Result<Opened>, words: &Words) -> Outcome
     let file = match opened {
         Ok(file) => file,
         Err(ViewError::NotFound(_) | ViewError::NotAFile(_)) => return Outcome::Gone,
+        Err(ViewError::TooLarge { .. }) => return Outcome::TooLarge,
         Err(error) => return Outcome::Unreadable(error.to_string()),
     };
     let size = file.look().size;

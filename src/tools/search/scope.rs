@@ -1,10 +1,8 @@
 //! Where a search looks: the files of a walk that its globs leave, or one file, now or then.
 
-use std::sync::Arc;
-
 use control_api::{ToolError, tools::SearchArgs};
 
-use super::{gather::Place, unsupported};
+use super::gather::Place;
 use crate::{
     tools::{
         bounds::Patience,
@@ -12,12 +10,9 @@ use crate::{
         given::{self, Pick},
         native::Call,
     },
-    types::{Kind, ViewPath},
-    view::{Follow, WalkControl, WalkEntry, WalkOptions, Walked},
+    types::{Kind, OpId, ViewPath},
+    view::{Follow, MetThen, Then, WalkControl, WalkEntry, WalkOptions, Walked},
 };
-
-/// Bytes of a content of the past.
-const PAST_MAX: u64 = 64 << 20;
 
 /// One file to search.
 pub(super) enum Target {
@@ -25,8 +20,8 @@ pub(super) enum Target {
     Met(WalkEntry),
     /// Named by its path.
     Path(ViewPath),
-    /// As it was at an earlier moment.
-    Past(ViewPath, Arc<Vec<u8>>),
+    /// As it was after an operation.
+    Then(ViewPath, OpId),
 }
 
 impl Target {
@@ -34,7 +29,7 @@ impl Target {
     pub fn path(&self) -> &ViewPath {
         match self {
             Target::Met(entry) => &entry.path,
-            Target::Path(path) | Target::Past(path, _) => path,
+            Target::Path(path) | Target::Then(path, _) => path,
         }
     }
 }
@@ -43,11 +38,18 @@ impl Target {
 pub(super) struct Scope<'a> {
     call: &'a Call<'a>,
     start: ViewPath,
-    /// A single file: its content then, or as it is.
-    only: Option<Option<Arc<Vec<u8>>>>,
+    place: Where,
     options: WalkOptions,
     include: Vec<Pick>,
     exclude: Vec<Pick>,
+}
+
+/// Where and when.
+enum Where {
+    File,
+    Dir,
+    FileThen(OpId),
+    DirThen(Then),
 }
 
 impl<'a> Scope<'a> {
@@ -58,26 +60,6 @@ impl<'a> Scope<'a> {
         let traversal = args.traversal_limit.map(|n| given::bounded("traversal_limit", n, 1, u64::MAX)).transpose()?;
         let path = given::path(call.view, &args.path)?;
         let (include, exclude) = (Pick::all(&args.include, dialect)?, Pick::all(&args.exclude, dialect)?);
-        let (start, only) = match &args.at {
-            Some(at) => {
-                if call.view.find(&path, Follow::Yes).is_ok_and(|found| found.attr.kind == Kind::Dir) {
-                    return Err(unsupported("at searches one file; give its path"));
-                }
-                let at = given::moment(at)?;
-                let (bytes, _) = call.view.past_bytes(&path, &at, PAST_MAX).map_err(errors::of)?;
-                (path, Some(Some(Arc::new(bytes))))
-            }
-            None => {
-                let found = call.view.find(&path, Follow::Yes).map_err(errors::of)?;
-                match found.attr.kind {
-                    Kind::Dir => (found.path, None),
-                    Kind::File => (found.path, Some(None)),
-                    Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
-                        return Err(errors::of(crate::view::ViewError::NotAFile(found.path)));
-                    }
-                }
-            }
-        };
         let options = WalkOptions {
             depth: depth.unwrap_or(usize::MAX),
             hidden: args.hidden,
@@ -86,7 +68,36 @@ impl<'a> Scope<'a> {
             attrs: false,
             after: None,
         };
-        Ok(Scope { call, start, only, options, include, exclude })
+        let (start, place) = match &args.at {
+            Some(at) => {
+                let at = given::moment(at)?;
+                let place = match call.view.then(&path, &at, &options).map_err(errors::of)? {
+                    Some(then) => Where::DirThen(then),
+                    None => Where::FileThen(call.view.moment(&at).map_err(errors::of)?),
+                };
+                (path, place)
+            }
+            None => {
+                let found = call.view.find(&path, Follow::Yes).map_err(errors::of)?;
+                match found.attr.kind {
+                    Kind::Dir => (found.path, Where::Dir),
+                    Kind::File => (found.path, Where::File),
+                    Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
+                        return Err(errors::of(crate::view::ViewError::NotAFile(found.path)));
+                    }
+                }
+            }
+        };
+        Ok(Scope { call, start, place, options, include, exclude })
+    }
+
+    /// A file of the scope, by its path.
+    pub fn target(&self, path: &ViewPath) -> Target {
+        match &self.place {
+            Where::File | Where::Dir => Target::Path(path.clone()),
+            Where::FileThen(op) => Target::Then(path.clone(), *op),
+            Where::DirThen(then) => Target::Then(path.clone(), then.op),
+        }
     }
 
     /// Hands each file to `each`, from a place on, until it answers false or time is up.
@@ -96,38 +107,59 @@ impl<'a> Scope<'a> {
         patience: &Patience<'_>,
         each: &mut dyn FnMut(Target) -> bool,
     ) -> Result<Walked, ToolError> {
-        if let Some(only) = &self.only {
+        if matches!(self.place, Where::File | Where::FileThen(_)) {
             if from.after.is_none() || from.within.is_some() {
-                match only {
-                    None => each(Target::Path(self.start.clone())),
-                    Some(bytes) => each(Target::Past(self.start.clone(), Arc::clone(bytes))),
-                };
+                each(self.target(&self.start));
             }
             return Ok(Walked::default());
         }
         // The file in which the last page ended is met again.
         if let Some((path, _)) = &from.within
-            && !each(Target::Path(path.clone()))
+            && !each(self.target(path))
         {
             return Ok(Walked { stopped: true, ..Walked::default() });
         }
         let options = WalkOptions { after: from.after.clone(), ..self.options.clone() };
-        let walk = self.call.view.walk(&self.start, &options, &mut |entry| {
-            let Some(below) = entry.path.strip_prefix(&self.start) else { return WalkControl::Continue };
-            let is_dir = entry.kind == Kind::Dir;
-            if patience.ended().is_some() {
-                return WalkControl::Stop;
-            }
-            if self.exclude.iter().any(|pick| pick.picks(&below, is_dir)) {
-                return WalkControl::Skip;
-            }
-            let is_wanted = entry.kind == Kind::File
-                && (self.include.is_empty() || self.include.iter().any(|pick| pick.picks(&below, false)));
-            if is_wanted && !each(Target::Met(entry.clone())) {
-                return WalkControl::Stop;
-            }
-            WalkControl::Continue
-        });
+        let view = self.call.view;
+        let walk = match &self.place {
+            Where::DirThen(then) => view.walk_then(then, &options, &mut |met| {
+                let ended = patience.ended().is_some();
+                match met {
+                    _ if ended => WalkControl::Stop,
+                    MetThen::Same(entry) => self.meet(entry, &mut |target| {
+                        let still = view.is_still(then);
+                        each(if still { target } else { self.target(target.path()) })
+                    }),
+                    MetThen::Perhaps(path) if self.picks(path) && !each(self.target(path)) => WalkControl::Stop,
+                    MetThen::Perhaps(_) => WalkControl::Continue,
+                }
+            }),
+            Where::Dir | Where::File | Where::FileThen(_) => view.walk(&self.start, &options, &mut |entry| {
+                if patience.ended().is_some() { WalkControl::Stop } else { self.meet(entry, each) }
+            }),
+        };
         walk.map_err(errors::of)
+    }
+
+    /// An entry of a walk.
+    fn meet(&self, entry: &WalkEntry, each: &mut dyn FnMut(Target) -> bool) -> WalkControl {
+        let Some(below) = entry.path.strip_prefix(&self.start) else { return WalkControl::Continue };
+        if self.exclude.iter().any(|pick| pick.picks(&below, entry.kind == Kind::Dir)) {
+            return WalkControl::Skip;
+        }
+        let is_wanted = entry.kind == Kind::File && self.includes(&below);
+        if is_wanted && !each(Target::Met(entry.clone())) { WalkControl::Stop } else { WalkControl::Continue }
+    }
+
+    fn includes(&self, below: &ViewPath) -> bool {
+        self.include.is_empty() || self.include.iter().any(|pick| pick.picks(below, false))
+    }
+
+    /// The same for a file that the walk did not come to by its directories.
+    fn picks(&self, path: &ViewPath) -> bool {
+        let Some(below) = path.strip_prefix(&self.start) else { return false };
+        let dirs = std::iter::successors(below.parent(), ViewPath::parent).filter(|dir| !dir.is_root());
+        let excludes = |path: &ViewPath, is_dir| self.exclude.iter().any(|pick| pick.picks(path, is_dir));
+        self.includes(&below) && !excludes(&below, false) && !dirs.into_iter().any(|dir| excludes(&dir, true))
     }
 }
