@@ -30,7 +30,7 @@ pub use find::{FindArgs, FindMatch, FindResult, MatchOn};
 pub use history::{
     ActorArgs, ActorInfo, ActorLike, ChangeInfo, ChangeWord, HistoryArgs, HistoryResult, OperationInfo, StateInfo,
 };
-pub use info::{InfoArgs, InfoResult, LimitsInfo, PolicyInfo, SourceInfo, StoreInfo, SystemInfo};
+pub use info::{CountsInfo, InfoArgs, InfoResult, LimitsInfo, PolicyInfo, SourceInfo, StoreInfo, SystemInfo};
 pub use list::{ListArgs, ListEntry, ListResult, SortBy};
 pub use mkdir::MkdirArgs;
 pub use moves::MoveArgs;

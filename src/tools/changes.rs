@@ -62,7 +62,7 @@ pub(super) fn run(call: &Call<'_>, args: &ChangesArgs) -> Result<Answer, ToolErr
         }
     };
     let result = ChangesResult {
-        operations: page.operations.iter().map(history::briefly).collect(),
+        operations: history::briefly(&page.operations),
         more: page.more,
         next: cursor::encode(&log, &page.next.0.to_be_bytes()),
     };

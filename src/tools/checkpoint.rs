@@ -5,7 +5,11 @@ use control_api::{
     tools::{CheckpointArgs, CheckpointResult},
 };
 
-use super::{Answer, errors, native::Call};
+use super::{
+    Answer, errors,
+    mutation::{Once, once},
+    native::Call,
+};
 
 /// Characters of a name.
 const NAME_MAX: usize = 128;
@@ -24,7 +28,16 @@ pub(super) fn run(call: &Call<'_>, args: &CheckpointArgs) -> Result<Answer, Tool
     if args.note.as_ref().is_some_and(|note| note.chars().count() > NOTE_MAX) {
         return Err(errors::invalid(format!("note has more than {NOTE_MAX} characters")));
     }
-    let made = call.view.checkpoint(&args.name, args.note.as_deref(), &call.context.actor).map_err(errors::of)?;
-    let result = CheckpointResult { name: made.name, operation: made.op.0, time: made.time.rfc3339() };
+    let id = args.operation_id.as_deref().or(call.operation_id);
+    let make = |_| {
+        let made = call.view.checkpoint(&args.name, args.note.as_deref(), &call.context.actor).map_err(errors::of)?;
+        let (name, operation, time) = (made.name, made.op.0, made.time.rfc3339());
+        Ok((CheckpointResult { name, operation, time, replayed: false }, None))
+    };
+    // Without its answer there is no trace of it.
+    let result = match once(call, args, id, make, |_| Ok(CheckpointResult::default()))? {
+        Once::Done(result) => result,
+        Once::Before(result) => CheckpointResult { replayed: true, ..result },
+    };
     Ok(Answer::new(format!("checkpoint {:?} after operation {}", result.name, result.operation), &result))
 }

@@ -20,6 +20,8 @@ const LIMIT: u64 = 50;
 /// Changes told of one operation among others, and of one alone.
 const CHANGES_MAX: usize = 100;
 const CHANGES_OF_ONE_MAX: usize = 1_000;
+/// And of all in one answer together, but one of each.
+const CHANGES_IN_ALL: usize = 10_000;
 
 /// Answers the call.
 pub(super) fn run(call: &Call<'_>, args: &HistoryArgs) -> Result<Answer, ToolError> {
@@ -62,8 +64,7 @@ pub(super) fn run(call: &Call<'_>, args: &HistoryArgs) -> Result<Answer, ToolErr
         }
         None => bounds.total = Some(so_far),
     }
-    let operations = page.operations.iter().map(|operation| told(operation, CHANGES_MAX)).collect();
-    let result = HistoryResult { operations, bounds };
+    let result = HistoryResult { operations: briefly(&page.operations), bounds };
     Ok(Answer::new(rendered(&result), &result))
 }
 
@@ -83,9 +84,15 @@ pub(super) fn told(operation: &ViewOperation, most: usize) -> OperationInfo {
     }
 }
 
-/// The operations of an answer of `changes`.
-pub(super) fn briefly(operation: &ViewOperation) -> OperationInfo {
-    told(operation, CHANGES_MAX)
+/// Operations among others.
+pub(super) fn briefly(operations: &[ViewOperation]) -> Vec<OperationInfo> {
+    let mut left = CHANGES_IN_ALL;
+    let one = |operation: &ViewOperation| {
+        let most = CHANGES_MAX.min(left).max(1);
+        left -= most.min(operation.changes.len()).min(left);
+        told(operation, most)
+    };
+    operations.iter().map(one).collect()
 }
 
 fn kind_word(kind: OpKind) -> &'static str {

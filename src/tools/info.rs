@@ -1,17 +1,21 @@
 //! `info`: what this view shows, allows and bounds.
 
+use std::time::{Duration, Instant};
+
 use control_api::{
     ToolError,
-    tools::{InfoArgs, InfoResult, LimitsInfo, PolicyInfo, SourceInfo, StoreInfo, SystemInfo},
+    tools::{CountsInfo, InfoArgs, InfoResult, LimitsInfo, PolicyInfo, SourceInfo, StoreInfo, SystemInfo},
 };
 
 use super::{AccessGroup, Answer, bounds, diff, errors, find, given::wide, history, list, native::Call, read, search};
 use crate::{
-    types::{Timestamp, ViewPath},
-    versions::{Durability, Mode},
-    view::Source,
+    types::{Kind, Timestamp, ViewPath},
+    versions::{Durability, Mode, OnFull, StoreError},
+    view::{Source, View, WalkControl, WalkOptions},
 };
 
+/// How long entries are counted.
+const COUNT_TIME: Duration = Duration::from_millis(100);
 /// Bytes of a file that tools can change.
 const WRITE_MAX: u64 = 64 << 20;
 
@@ -19,11 +23,13 @@ const WRITE_MAX: u64 = 64 << 20;
 pub(super) fn run(call: &Call<'_>, _: &InfoArgs) -> Result<Answer, ToolError> {
     let view = call.view;
     let store = view.core().store();
-    let stats = store.stats().map_err(|error| errors::of(error.into()))?;
+    let of_store = |error: StoreError| errors::of(error.into());
+    let (stats, retention) = (store.stats().map_err(of_store)?, store.retention());
+    let until = Instant::now() + COUNT_TIME;
     let result = InfoResult {
         view: view.name().into(),
         roots: view.root_names().iter().map(|root| String::from_utf8_lossy(root).into_owned()).collect(),
-        sources: view.sources().iter().map(|source| told(source)).collect(),
+        sources: view.sources().iter().map(|source| told(view, source, until)).collect(),
         policy: policy(call),
         limits: limits(),
         profile: call.native.settings.profile.clone(),
@@ -32,6 +38,13 @@ pub(super) fn run(call: &Call<'_>, _: &InfoArgs) -> Result<Answer, ToolError> {
             versions: stats.versions,
             log_bytes: stats.log_bytes,
             aside_bytes: stats.aside_bytes,
+            used_bytes: store.last_used(),
+            quota_bytes: store.quota().map_err(of_store)?,
+            on_full: match retention.on_full {
+                OnFull::DropOldest => "drop_oldest".into(),
+                OnFull::Refuse => "refuse".into(),
+            },
+            days: retention.age.as_secs() / (24 * 60 * 60),
             durability: match store.durability() {
                 Durability::Strict => "strict".into(),
                 Durability::Relaxed => "relaxed".into(),
@@ -48,7 +61,26 @@ pub(super) fn run(call: &Call<'_>, _: &InfoArgs) -> Result<Answer, ToolError> {
     Ok(Answer::new(rendered(&result), &result))
 }
 
-fn told(source: &Source) -> SourceInfo {
+/// What the view shows of a source, counted for as long as there is time.
+fn counts(view: &View, source: &Source, until: Instant) -> CountsInfo {
+    let mut counts = CountsInfo::default();
+    let options =
+        WalkOptions { depth: usize::MAX, hidden: true, ignored: true, traversal: None, attrs: false, after: None };
+    let Some(root) = view.place(source.id, &ViewPath::root()) else { return counts };
+    let walk = view.walk(&root, &options, &mut |entry| {
+        match entry.kind {
+            Kind::Dir => counts.directories += 1,
+            Kind::File | Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
+                counts.files += 1;
+            }
+        }
+        if Instant::now() < until { WalkControl::Continue } else { WalkControl::Stop }
+    });
+    counts.at_least = walk.map_or(true, |walked| walked.stopped || !walked.warnings.is_empty());
+    counts
+}
+
+fn told(view: &View, source: &Source, until: Instant) -> SourceInfo {
     let versioning = match (source.mode, source.reflink) {
         (Mode::Linked, true) => "reflink",
         (Mode::Linked, false) => "linked",
@@ -63,6 +95,7 @@ fn told(source: &Source) -> SourceInfo {
         access: if source.read_only { "read".into() } else { "write".into() },
         file_system: source.fs.caps().fs_type.clone(),
         versioning: versioning.into(),
+        counts: counts(view, source, until),
         freshness: source.freshness().into(),
     }
 }
@@ -114,17 +147,18 @@ fn limits() -> LimitsInfo {
 fn rendered(result: &InfoResult) -> String {
     let mut text = format!("view {} ({})", result.view, result.roots.join(", "));
     for source in &result.sources {
+        let counts = &source.counts;
+        let least = if counts.at_least { "at least " } else { "" };
         text += &format!("\nsource {}: {}, {}, {}", source.name, source.access, source.file_system, source.state);
+        text += &format!(", {least}{} files, {} directories", counts.files, counts.directories);
     }
     for word in &result.policy.words {
         text += &format!("\npolicy: {word}");
     }
     text += &format!("\ntools: {} ({})", result.policy.features.join(", "), result.profile);
     text += &format!(
-        "\nhistory: {} operations, {} bytes, {}",
-        result.store.operations,
-        result.store.log_bytes + result.store.aside_bytes,
-        result.store.durability
+        "\nhistory: {} operations, {} of {} bytes, {}",
+        result.store.operations, result.store.used_bytes, result.store.quota_bytes, result.store.durability
     );
     text + &format!("\nwardfs {} on {} {}", result.system.version, result.system.os, result.system.arch)
 }

@@ -51,10 +51,46 @@ pub(super) fn run<R: Mutation>(
         require_hash: call.native.settings.require_hash,
         owner: call.context.owner,
     };
-    let id = id.or(call.operation_id);
-    let Some(id) = id.filter(|_| !dry_run) else {
-        return answered(work(&request)?);
-    };
+    let result = once(
+        call,
+        args,
+        id.or(call.operation_id).filter(|_| !dry_run),
+        |operation| {
+            request.operation = operation;
+            let mut result = work(&request)?;
+            let op = result.common().operation;
+            Ok((result, op.map(OpId)))
+        },
+        // The answer was never given: a crash came between the change and its record.
+        |op| Ok(R::recalled(op.map(|op| recalled(call.view, op)).transpose()?.unwrap_or_default())),
+    )?;
+    answered(match result {
+        Once::Done(result) => result,
+        Once::Before(mut result) => {
+            result.common().replayed = true;
+            result
+        }
+    })
+}
+
+/// What a call with an operation id came to.
+pub(super) enum Once<R> {
+    /// It was carried out now.
+    Done(R),
+    /// It was carried out before.
+    Before(R),
+}
+
+/// Carries a call out once, if it has an operation id. `work` also tells the operation that it made; `recall` makes an answer
+/// from that number alone.
+pub(super) fn once<R: Serialize + DeserializeOwned>(
+    call: &Call<'_>,
+    args: &impl Serialize,
+    id: Option<&str>,
+    work: impl FnOnce(Option<(String, Hash)>) -> Result<(R, Option<OpId>), ToolError>,
+    recall: impl FnOnce(Option<OpId>) -> Result<R, ToolError>,
+) -> Result<Once<R>, ToolError> {
+    let Some(id) = id else { return Ok(Once::Done(work(None)?.0)) };
     if id.is_empty() || id.chars().count() > ID_MAX {
         return Err(errors::invalid(format!("operation_id has to be 1 to {ID_MAX} characters")));
     }
@@ -62,18 +98,12 @@ pub(super) fn run<R: Mutation>(
     let _alone = call.native.alone(id);
     if let Some(replay) = call.view.replay(id, &hash).map_err(errors::of)? {
         let recorded = replay.response.as_deref().and_then(|json| serde_json::from_str::<R>(json).ok());
-        let mut result = match (recorded, replay.op) {
-            (Some(result), _) => result,
-            // The answer was never given: a crash came between the change and its record.
-            (None, Some(op)) => R::recalled(recalled(call.view, op)?),
-            (None, None) => R::recalled(MutationResult::default()),
-        };
-        result.common().replayed = true;
-        return answered(result);
+        return Ok(Once::Before(match recorded {
+            Some(result) => result,
+            None => recall(replay.op)?,
+        }));
     }
-    request.operation = Some((id.to_owned(), hash));
-    let mut result = work(&request)?;
-    let op = result.common().operation.map(OpId);
+    let (result, op) = work(Some((id.to_owned(), hash)))?;
     let json = answer::json(&result).to_string();
     call.view.answered(id, &hash, op, &json).map_err(|error| {
         // The change itself stands, and a repetition finds it by its id.
@@ -81,7 +111,7 @@ pub(super) fn run<R: Mutation>(
         error.applied = op.is_some();
         error
     })?;
-    answered(result)
+    Ok(Once::Done(result))
 }
 
 fn answered<R: Mutation>(result: R) -> Result<Answer, ToolError> {

@@ -12,6 +12,9 @@ pub struct CheckpointArgs {
     /// Free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Makes the call safe to repeat: the same id again returns the recorded answer. At most 128 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation_id: Option<String>,
 }
 
 /// The point in the log.
@@ -24,4 +27,7 @@ pub struct CheckpointResult {
     pub operation: u64,
     /// When.
     pub time: String,
+    /// The answer recorded under the same `operation_id`; the name was not given again.
+    #[serde(default)]
+    pub replayed: bool,
 }

@@ -44,8 +44,22 @@ pub struct SourceInfo {
     pub file_system: String,
     /// How old contents are kept: `linked` or `copying`, and `reflink` where that works.
     pub versioning: String,
+    /// What is in it, as this view shows it.
+    pub counts: CountsInfo,
     /// How what others change beside the mount is noticed: `told` at once, or `timed`: within a second.
     pub freshness: String,
+}
+
+/// How much is in a source.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CountsInfo {
+    /// Files, and all that is no directory.
+    pub files: u64,
+    /// Directories below its root.
+    pub directories: u64,
+    /// There are more: counting stops after a moment.
+    pub at_least: bool,
 }
 
 /// The policy in words.
@@ -98,6 +112,14 @@ pub struct StoreInfo {
     pub log_bytes: u64,
     /// Bytes of old contents kept as files.
     pub aside_bytes: u64,
+    /// Bytes that all of it takes on its disk, as last measured.
+    pub used_bytes: u64,
+    /// Bytes that it may take.
+    pub quota_bytes: u64,
+    /// What happens then: `drop_oldest`, or `refuse`: changes whose old content has to be kept are refused.
+    pub on_full: String,
+    /// Days after which a superseded version goes at the latest.
+    pub days: u64,
     /// `strict` or `relaxed`.
     pub durability: String,
     /// Why it takes no more changes, if it does not.

@@ -230,3 +230,18 @@ impl Source {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_for_too_long_is_given_up_and_said() {
+        let source = Source::Past(ViewPath::root(), b"text".to_vec());
+        let never = || false;
+        let patience = Patience::new(&never, std::time::Duration::ZERO);
+        let pass = Pass { part: Part::Lines(1, 9), max: 99, decode: true, hash: false, patience };
+        let error = source.pass(&pass).err().map(|error| (error.code, error.retryable));
+        assert_eq!(error, Some((ErrorCode::Timeout, true)));
+    }
+}

@@ -10,6 +10,7 @@ use control_api::{
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::{
+    BYTES_MAX,
     file::{Opened, hash_of},
     gather::Place,
     scope::{Scope, Target},
@@ -106,18 +107,29 @@ pub(super) fn run(
         Some((last, after)) => score < *last || (score == *last && path.as_bytes() > after.as_slice()),
     };
     let mut left = ranked.into_iter().filter(|(score, found)| behind(*score, &found.path)).peekable();
-    for (score, found) in left.by_ref().take(limit) {
+    let mut bytes = 0;
+    while let Some((score, found)) = left.next_if(|(_, found)| {
+        result.files.len() < limit && (result.files.is_empty() || bytes + size_of(found, args.output) <= BYTES_MAX)
+    }) {
+        bytes += size_of(&found, args.output);
         bounds.next = Some(cursor::encode(&query, &[&score.to_be_bytes()[..], found.path.as_bytes()].concat()));
         tell(call, args, scope, &mut result, score, found);
     }
     if left.peek().is_some() {
-        bounds.truncated_by.insert(0, Bound::Limit);
+        let full = result.files.len() == limit;
+        bounds.truncated_by.insert(0, if full { Bound::Limit } else { Bound::Bytes });
         bounds.truncated = true;
     } else {
         bounds.next = None;
     }
     result.bounds = bounds;
     Ok(result)
+}
+
+/// Bytes that a file brings into an answer.
+fn size_of(found: &Found, output: SearchOutput) -> usize {
+    let text = if output == SearchOutput::Matches { found.text.len() } else { 0 };
+    text + found.path.as_bytes().len()
 }
 
 fn rank_from(place: Option<Vec<u8>>) -> Result<Option<(f64, Vec<u8>)>, ToolError> {

@@ -91,6 +91,11 @@ impl Store {
         Ok(quota.min((used + disk.free).saturating_sub(disk.left_free())))
     }
 
+    /// Bytes that the store took on its disk when that was last measured.
+    pub fn last_used(&self) -> u64 {
+        self.keeping.used.load(Ordering::Relaxed)
+    }
+
     /// Bytes that the store takes on its disk.
     ///
     /// # Errors

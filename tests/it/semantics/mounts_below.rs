@@ -19,7 +19,11 @@ impl Drop for Below {
 }
 
 fn tmpfs(path: PathBuf) -> Below {
-    mount("tmpfs", &path, "tmpfs", MountFlags::empty(), None)
+    tmpfs_with(path, None)
+}
+
+fn tmpfs_with(path: PathBuf, options: Option<&std::ffi::CStr>) -> Below {
+    mount("tmpfs", &path, "tmpfs", MountFlags::empty(), options)
         .unwrap_or_else(|error| panic!("this test needs root: {error}"));
     Below(path)
 }
@@ -90,4 +94,29 @@ fn what_is_mounted_and_unmounted_later_goes_and_comes() {
     wait_for("it to come back", || mount.at("dir/volume").exists());
     assert!(listed().contains("dir/volume/under"));
     assert_eq!(std::fs::read_to_string(mount.at("dir/volume/under")).unwrap(), "u\n");
+}
+
+#[test]
+fn a_full_disk_below_a_source_refuses_tools_and_changes_nothing() {
+    if crate::harness::left_out() {
+        return;
+    }
+    let setup = Setup::new();
+    let volume = tmpfs_with(setup.source().to_owned(), Some(c"size=256k"));
+    std::fs::write(volume.0.join("a"), "one\n").unwrap();
+    // The mount goes first.
+    let Some((mount, _volume)) = setup.mount().map(|mount| (mount, volume)) else { return };
+    let mut client = mount.client();
+    let large = "x".repeat(1 << 20);
+    for (tool, arguments) in [
+        ("write", json!({"path": "a", "content": large})),
+        ("write", json!({"path": "new", "content": large})),
+        ("edit", json!({"path": "a", "edits": [{"old_text": "one", "new_text": large}]})),
+    ] {
+        let error = client.try_call(tool, &arguments).unwrap_err();
+        assert_eq!((error.code.as_str(), &error.body["applied"]), ("no_space", &json!(false)), "{}", error.body);
+    }
+    assert_eq!(sh(mount.source(), "cat a; ls -A").ok(), "one\na\n");
+    client.call("write", &json!({"path": "a", "content": "two\n"}));
+    assert_eq!(sh(mount.source(), "cat a").ok(), "two\n");
 }

@@ -92,6 +92,9 @@ fn changes_are_recorded_and_taken_back() {
     }
     let setup = Setup::new().file("kept", "one\n").file("dir/deep/removed", "deep\n");
     assert_eq!(Shell::of(std::process::Command::new("chown").args(["-R", "1000:1000"]).arg(setup.source())).status, 0);
+    let locked = setup.source().join("locked");
+    std::fs::write(&locked, "x").unwrap();
+    std::fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let script = "
         mount
         $WARDFS checkpoint before > /dev/null
@@ -100,6 +103,7 @@ fn changes_are_recorded_and_taken_back() {
         cat kept; ls
         $WARDFS log kept | grep -q kept
         $WARDFS call history '{}' | grep -q '\"uid\":1000'
+        if $WARDFS call read '{\"path\": \"locked\"}' > ../refusal; then exit 9; fi; grep -q '\"code\":\"permission_denied\"' ../refusal
         $WARDFS undo > /dev/null; cat kept
         $WARDFS revert --checkpoint before --yes > /dev/null
         cat kept dir/deep/removed; ls

@@ -88,3 +88,18 @@ fn a_file_on_another_file_system_is_changed_and_brought_back() {
     room.call("revert", json!({"operation": edited["operation"]}));
     assert_eq!(room.get("a"), b"one\n");
 }
+
+#[test]
+fn what_the_host_is_using_is_told_by_its_error() {
+    let room = Room::new();
+    std::fs::copy("/bin/sleep", room.host("program")).expect("a program");
+    // With two names it is changed in place.
+    std::fs::hard_link(room.host("program"), room.host("other")).expect("a link");
+    let mut running = std::process::Command::new(room.host("program")).arg("600").spawn().expect("it runs");
+    let error = room.refused("write", json!({"path": "program", "content": "x"}), "host_error");
+    running.kill().expect("killed");
+    running.wait().expect("ended");
+    assert_eq!((&error["details"]["errno"], &error["retryable"]), (&json!("ETXTBSY"), &json!(true)), "{error}");
+    room.call("write", json!({"path": "program", "content": "x"}));
+    assert_eq!(room.get("other"), b"x");
+}

@@ -99,10 +99,40 @@ fn the_past_is_read_and_compared() {
     room.refused("read", json!({"path": "a", "at": deleted}), "not_found");
     room.refused("read", json!({"path": "a", "at": "no such"}), "version_not_found");
     room.refused("read", json!({"path": "a", "at": 999}), "version_not_found");
-    room.refused("search", json!({"query": "1", "at": "then"}), "unsupported");
+    assert_eq!(room.call("search", json!({"query": "1", "at": "then"}))["matches"][0]["path"], "a");
     for name in ["", "7", &"x".repeat(129)] {
         room.refused("checkpoint", json!({ "name": name }), "invalid_argument");
     }
+}
+
+#[test]
+fn a_name_is_given_once_for_one_operation_id() {
+    let room = Room::new();
+    write(&room, "a", "1\n");
+    let asked = json!({"name": "n", "operation_id": "c1"});
+    let first = room.call("checkpoint", asked.clone());
+    assert_eq!((&first["operation"], &first["replayed"]), (&json!(1), &json!(false)));
+    write(&room, "a", "2\n");
+    let again = room.call("checkpoint", asked);
+    assert_eq!((&again["operation"], &again["time"], &again["replayed"]), (&json!(1), &first["time"], &json!(true)));
+    assert_eq!(room.call("read", json!({"path": "a", "at": "n"}))["files"][0]["content"], "1\n");
+    room.refused("checkpoint", json!({"name": "m", "operation_id": "c1"}), "operation_id_reused");
+    assert_eq!(room.call("checkpoint", json!({"name": "n"}))["operation"], 2);
+}
+
+#[test]
+fn an_answer_holds_so_many_changes_and_no_more() {
+    let room = Room::new();
+    let names = |n: usize| (0..100).map(|k| format!("d{n}/{k}")).collect::<Vec<_>>();
+    for n in 0..102 {
+        room.call("mkdir", json!({"paths": names(n), "parents": true}));
+    }
+    let history = room.call("history", json!({"limit": 1000}));
+    let told: Vec<usize> =
+        history["operations"].as_array().unwrap().iter().map(|one| one["changes"].as_array().unwrap().len()).collect();
+    assert_eq!((told.len(), told[0], told[99], told[101]), (102, 100, 100, 1));
+    assert_eq!(history["operations"][101]["changes_total"], 101);
+    assert_eq!(history["total"], 102);
 }
 
 #[test]

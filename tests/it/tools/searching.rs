@@ -206,6 +206,29 @@ fn an_answer_is_bounded_in_bytes() {
 }
 
 #[test]
+fn an_answer_ranked_by_words_is_bounded_in_bytes() {
+    let room = Room::new();
+    for n in 0..600 {
+        room.put(format!("f{n}"), format!("word {}\n", "x".repeat(2_000)));
+    }
+    let (mut found, mut pages, mut asked) =
+        (Vec::new(), 0, json!({"query": "word", "mode": "keyword", "limit": 10_000}));
+    loop {
+        let page = room.call("search", asked.clone());
+        found.extend(super::room::paths(&page["matches"]));
+        pages += 1;
+        let Some(next) = page.get("next") else { break };
+        assert_eq!(page["truncated_by"], json!(["bytes"]));
+        asked["cursor"] = next.clone();
+    }
+    found.sort();
+    found.dedup();
+    assert_eq!((found.len(), pages), (600, 2));
+    let files = room.call("search", json!({"query": "word", "mode": "keyword", "limit": 10_000, "output": "files"}));
+    assert_eq!((files["files"].as_array().unwrap().len(), &files["truncated"]), (600, &json!(false)));
+}
+
+#[test]
 fn words_are_ranked() {
     let room = Room::new();
     room.put("src/lock.rs", "// takes the file lock\nfn lock_file() {}\nfn unlock() {}\n");

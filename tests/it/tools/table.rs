@@ -239,6 +239,9 @@ fn info_tells_the_bounds() {
     assert_eq!((&info["sources"][0]["access"], &info["sources"][0]["state"]), (&json!("write"), &json!("ok")));
     assert_eq!(info["policy"]["features"], json!(["read", "search", "write"]));
     assert!(info["store"]["operations"].as_u64() >= Some(1), "{info}");
+    assert!(info["store"]["quota_bytes"].as_u64() > Some(0), "{info}");
+    assert_eq!((&info["store"]["on_full"], &info["store"]["days"]), (&json!("drop_oldest"), &json!(30)));
+    assert_eq!(info["sources"][0]["counts"], json!({"files": 1, "directories": 0, "at_least": false}));
     let room = Room::of(Plan { read_only: true, ..Plan::default() });
     let info = room.call("info", json!({}));
     assert_eq!((&info["policy"]["read_only"], &info["sources"][0]["access"]), (&json!(true), &json!("read")));
