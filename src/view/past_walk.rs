@@ -69,11 +69,12 @@ impl View {
         }
         let known = self.core.recorded_up_to();
         let mut net = Net::default();
-        for operation in self.all_operations(ViewQuery { since: Some(Bound::Op(op)), ..ViewQuery::default() })? {
+        let query = ViewQuery { since: Some(Bound::Op(op)), ..ViewQuery::default() };
+        self.each_operation(query, &mut |operation| {
             for change in operation.changes.iter().rev() {
                 net.undo(operation.op, change);
             }
-        }
+        })?;
         let mut then = Then {
             op,
             start: start.clone(),

@@ -76,13 +76,13 @@ pub struct Reverted {
 
 /// What a target comes to.
 #[derive(Default)]
-pub(super) struct Selected {
+pub(crate) struct Selected {
     /// All that is taken back.
-    net: Net,
+    pub net: Net,
     /// By these operations, newest first.
-    operations: Vec<OpId>,
+    pub operations: Vec<OpId>,
     /// Every later change is among them, so that what is found different was done beside us, and is put back too.
-    all: bool,
+    pub all: bool,
     /// The operations by whose numbers the revert is an undo; none if there are too many to name.
     pub undoes: Vec<OpId>,
 }
