@@ -15,8 +15,10 @@ mod mcp;
 mod outgoing;
 mod plain;
 mod reader;
+mod resources;
 mod server;
 mod transport;
+mod watching;
 mod wire;
 
 pub use admin::{Admin, AdminError, serve_admin};
@@ -26,7 +28,7 @@ use std::{io, os::unix::net::UnixListener, sync::Arc};
 
 use tokio::sync::Semaphore;
 
-use self::{connection::Served, listing::Listing};
+use self::{connection::Served, listing::Listing, watching::Watching};
 use crate::tools::Toolbox;
 
 /// What one socket bears.
@@ -60,9 +62,16 @@ pub fn serve(listener: UnixListener, toolbox: Arc<dyn Toolbox>, view: &str, limi
     let listing = Listing::of(toolbox.list()).map_err(|error| {
         io::Error::new(io::ErrorKind::InvalidData, format!("the tool table is not as MCP has it: {error}"))
     })?;
-    let served =
-        Arc::new(Served { toolbox, listing, view: view.into(), limits, surplus: Arc::new(Semaphore::new(SURPLUS)) });
-    server::start(listener, limits.connections, limits.connections + SURPLUS, move |stream, stop| {
+    let served = Arc::new(Served {
+        toolbox,
+        listing,
+        view: view.into(),
+        limits,
+        surplus: Arc::new(Semaphore::new(SURPLUS)),
+        watching: Watching::new(),
+    });
+    // One more thread is for the watcher.
+    server::start(listener, limits.connections, limits.connections + SURPLUS + 1, move |stream, stop| {
         connection::serve(stream, Arc::clone(&served), stop)
     })
 }

@@ -17,6 +17,7 @@ use super::{
     plain,
     reader::Reader,
     server::stopped,
+    watching::{Subscribed, Watching},
 };
 use crate::{
     tools::Toolbox,
@@ -34,6 +35,8 @@ pub(super) struct Served {
     pub limits: Limits,
     /// Threads for calls beyond the first of a connection.
     pub surplus: Arc<Semaphore>,
+    /// Finds changes for those who want to be told of them.
+    pub watching: Watching,
 }
 
 /// Who is at the other end.
@@ -48,6 +51,7 @@ pub(super) struct Connection {
     pub peer: Peer,
     pub calls: Calls,
     pub outgoing: Outgoing,
+    pub subscribed: Subscribed,
 }
 
 /// Serves a connection until one side ends it.
@@ -56,7 +60,13 @@ pub(super) async fn serve(stream: UnixStream, served: Arc<Served>, stop: watch::
     let (input, output) = stream.into_split();
     let limits = served.limits;
     let calls = Calls::new(limits, Arc::clone(&served.surplus));
-    let connection = Arc::new(Connection { served, peer, calls, outgoing: Outgoing::new(output) });
+    let connection = Arc::new(Connection {
+        served,
+        peer,
+        calls,
+        outgoing: Outgoing::new(output),
+        subscribed: Subscribed::default(),
+    });
     let mut reader = Reader::new(input, limits.line, stop.clone());
     let talk = async {
         if let Some(first) = plain::serve(&mut reader, &connection).await {
@@ -73,6 +83,7 @@ pub(super) async fn serve(stream: UnixStream, served: Arc<Served>, stop: watch::
         () = connection.outgoing.run() => {}
     }
     connection.calls.cancel_all();
+    connection.subscribed.end();
     // Calls that have not noticed yet keep the connection's memory, not the connection.
     connection.outgoing.close();
 }

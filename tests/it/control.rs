@@ -7,4 +7,5 @@ mod ending;
 mod eras;
 mod latency;
 mod plain;
+mod resources;
 mod room;
