@@ -28,6 +28,7 @@ mod scan;
 mod search;
 mod stat;
 mod table;
+mod transaction;
 mod write;
 
 pub use native::{ToolSettings, toolbox};

@@ -18,6 +18,7 @@ mod read;
 mod revert;
 mod search;
 mod stat;
+mod transaction;
 mod write;
 
 pub use changes::{ChangesArgs, ChangesResult};
@@ -41,4 +42,5 @@ pub use search::{
     ContextLine, SearchArgs, SearchFile, SearchMatch, SearchMode, SearchOutput, SearchResult, SkippedFiles,
 };
 pub use stat::{AccessInfo, OwnerInfo, StatArgs, StatResult};
+pub use transaction::{TransactionArgs, TransactionOp, TransactionTool};
 pub use write::{OnExists, WriteArgs, WriteEncoding, WriteMode, WriteResult};

@@ -11,11 +11,18 @@ use control_api::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{Answer, errors, given, given::wide, mutation, mutation::Mutation, native::Call};
+use super::{
+    Answer, errors, given,
+    given::wide,
+    mutation,
+    mutation::Mutation,
+    native::Call,
+    transaction::{Prepared, Problem},
+};
 use crate::{
     text::{self, Edit, EditError, Edited, Encoding, Which, detect},
     types::{HashPrefix, ViewPath},
-    view::{Done, Expect, NewContent, Request, Rewrite, ViewError, WriteFile},
+    view::{Done, Expect, NewContent, Request, Rewrite, Step, ViewError, WriteFile},
 };
 
 /// Edits in one call.
@@ -44,14 +51,44 @@ pub(super) fn folded(mut arguments: Value) -> Value {
     arguments
 }
 
-/// Answers the call.
-pub(super) fn run(call: &Call<'_>, args: &EditArgs) -> Result<Answer, ToolError> {
-    let path = given::path(call.view, &args.path)?;
+/// The edits of a call, checked, and the content that they are meant for.
+fn understood(args: &EditArgs) -> Result<(Vec<Edit>, Option<HashPrefix>), ToolError> {
     if args.edits.is_empty() || args.edits.len() > EDITS_MAX {
         return Err(errors::invalid(format!("edits holds {}; give 1 to {EDITS_MAX}", args.edits.len())));
     }
     let edits = args.edits.iter().enumerate().map(|(at, item)| form(at, item)).collect::<Result<Vec<_>, _>>()?;
-    let expected = args.expected_hash.as_deref().map(given::prefix).transpose()?;
+    Ok((edits, args.expected_hash.as_deref().map(given::prefix).transpose()?))
+}
+
+/// As a part of a transaction.
+pub(super) fn prepare(call: &Call<'_>, args: &EditArgs) -> Result<Prepared, ToolError> {
+    if args.on_conflict == OnEditConflict::Merge {
+        return Err(errors::invalid("on_conflict merge does not go with a transaction"));
+    }
+    if args.partial {
+        return Err(errors::invalid("partial does not go with a transaction, which is done whole or not at all"));
+    }
+    let path = given::path(call.view, &args.path)?;
+    let (edits, expected) = understood(args)?;
+    let (sequential, on) = (args.sequential, errors::wire(&path));
+    let problem = Problem::default();
+    let told = Arc::clone(&problem.told);
+    let rewrite: Rewrite = Box::new(move |old| {
+        apply(old, &edits, sequential, false, &mut Outcome::default()).map_err(|error| {
+            *told.lock() = Some(error.on(on.clone()));
+            ViewError::Cancelled
+        })
+    });
+    let content = NewContent::Rewritten { rewrite, or_empty: false };
+    let expect = expected.map_or(Expect::Any, Expect::Hash);
+    let step = Step::Write(WriteFile { path, content, expect, executable: None, parents: false });
+    Ok(Prepared { step, problem })
+}
+
+/// Answers the call.
+pub(super) fn run(call: &Call<'_>, args: &EditArgs) -> Result<Answer, ToolError> {
+    let path = given::path(call.view, &args.path)?;
+    let (edits, expected) = understood(args)?;
     if args.on_conflict == OnEditConflict::Merge && expected.is_none() {
         return Err(errors::invalid("on_conflict merge wants expected_hash: what the edits were made for"));
     }

@@ -3,12 +3,24 @@
 use control_api::{ToolError, tools::MoveArgs};
 
 use super::{Answer, errors, given, mutation, native::Call};
+use crate::view::Step;
 
 /// Which of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
     Move,
     Copy,
+}
+
+/// As a part of a transaction.
+pub(super) fn step(call: &Call<'_>, args: &MoveArgs, what: What) -> Result<Step, ToolError> {
+    let (from, to) = (given::path(call.view, &args.from)?, given::path(call.view, &args.to)?);
+    let expect = given::expected(args.expected_hash.as_deref())?;
+    let overwrite = args.overwrite;
+    Ok(match what {
+        What::Move => Step::Move { from, to, overwrite, expect },
+        What::Copy => Step::Copy { from, to, overwrite, expect },
+    })
 }
 
 /// Answers the call.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     AccessGroup, Answer, Hints, ToolSpec, changes, checkpoint, delete, diff, edit, errors, find, history, info, list,
-    mkdir, moves, native::Call, read, revert, search, stat, write,
+    mkdir, moves, native::Call, read, revert, search, stat, transaction, write,
 };
 
 /// One tool.
@@ -52,7 +52,7 @@ pub(super) fn schema<T: JsonSchema>() -> Value {
 }
 
 /// Arguments of the tool's own type.
-fn typed<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
+pub(super) fn typed<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
     serde_json::from_value(arguments).map_err(|error| errors::invalid(format!("the arguments do not fit: {error}")))
 }
 
@@ -216,6 +216,17 @@ pub(super) const TABLE: &[Tool] = &[
         input: schema::<api::DeleteArgs>,
         output: schema::<api::MutationResult>,
         run: |call, arguments| delete::run(call, &typed(arguments)?),
+    },
+    Tool {
+        name: "transaction",
+        title: "Do several things at once",
+        description: "Carries up to 256 writes, edits, moves, copies, mkdirs and deletes out as one operation: every one is \
+                      checked first, then all are applied, or none. Can be taken back with revert, as one.",
+        hints: Hints::Destructive { idempotent: false },
+        access: AccessGroup::Write,
+        input: schema::<api::TransactionArgs>,
+        output: schema::<api::MutationResult>,
+        run: |call, arguments| transaction::run(call, &typed(arguments)?),
     },
     Tool {
         name: "revert",

@@ -6,53 +6,84 @@ use control_api::{
     tools::{ChangeWord, MutationResult, OnExists, WriteArgs, WriteEncoding, WriteMode, WriteResult},
 };
 
-use super::{Answer, errors, given, mutation, mutation::Mutation, native::Call};
+use super::{
+    Answer, errors, given, mutation,
+    mutation::Mutation,
+    native::Call,
+    transaction::{Prepared, Problem},
+};
 use crate::{
     types::{EntryName, Hash, Kind, ViewPath},
-    view::{Done, Expect, Follow, NewContent, Request, View, ViewError, WriteFile},
+    view::{Done, Expect, Follow, NewContent, Request, Step, View, ViewError, WriteFile},
 };
 
 /// Names tried for `on_exists: rename`.
 const NAMES_MAX: u32 = 1_000;
 
+/// What is to be written where, understood.
+struct Given {
+    path: ViewPath,
+    content: Vec<u8>,
+    expect: Expect,
+}
+
+impl Given {
+    fn of(call: &Call<'_>, args: &WriteArgs) -> Result<Given, ToolError> {
+        let path = given::path(call.view, &args.path)?;
+        let content = match args.encoding {
+            WriteEncoding::Utf8 => args.content.clone().into_bytes(),
+            WriteEncoding::Base64 => STANDARD
+                .decode(args.content.trim())
+                .map_err(|error| errors::invalid(format!("content is not base64: {error}")))?,
+        };
+        let expect = match (&args.expected_hash, args.mode) {
+            (None | Some(None), WriteMode::Create) | (Some(None), WriteMode::Overwrite | WriteMode::Append) => {
+                Expect::Absent
+            }
+            (Some(Some(_)), WriteMode::Create) => {
+                return Err(errors::invalid("mode create makes a new file, which has no expected_hash"));
+            }
+            (None, WriteMode::Overwrite | WriteMode::Append) => Expect::Any,
+            (Some(Some(hash)), WriteMode::Overwrite | WriteMode::Append) => given::expected(Some(hash))?,
+        };
+        if args.on_exists == OnExists::Rename && args.mode != WriteMode::Create {
+            return Err(errors::invalid("on_exists goes with mode create"));
+        }
+        Ok(Given { path, content, expect })
+    }
+
+    fn file(&self, args: &WriteArgs, path: &ViewPath) -> WriteFile {
+        WriteFile {
+            path: path.clone(),
+            content: new_content(args.mode, self.content.clone()),
+            expect: self.expect.clone(),
+            executable: args.executable,
+            parents: true,
+        }
+    }
+}
+
+/// As a part of a transaction.
+pub(super) fn prepare(call: &Call<'_>, args: &WriteArgs) -> Result<Prepared, ToolError> {
+    if args.on_exists == OnExists::Rename {
+        return Err(errors::invalid("on_exists rename does not go with a transaction; choose a free name"));
+    }
+    let given = Given::of(call, args)?;
+    let step = Step::Write(given.file(args, &given.path));
+    Ok(Prepared { step, problem: Problem { creates: args.mode == WriteMode::Create, ..Problem::default() } })
+}
+
 /// Answers the call.
 pub(super) fn run(call: &Call<'_>, args: &WriteArgs) -> Result<Answer, ToolError> {
-    let path = given::path(call.view, &args.path)?;
-    let content = match args.encoding {
-        WriteEncoding::Utf8 => args.content.clone().into_bytes(),
-        WriteEncoding::Base64 => STANDARD
-            .decode(args.content.trim())
-            .map_err(|error| errors::invalid(format!("content is not base64: {error}")))?,
-    };
-    let expect = match (&args.expected_hash, args.mode) {
-        (None | Some(None), WriteMode::Create) | (Some(None), WriteMode::Overwrite | WriteMode::Append) => {
-            Expect::Absent
-        }
-        (Some(Some(_)), WriteMode::Create) => {
-            return Err(errors::invalid("mode create makes a new file, which has no expected_hash"));
-        }
-        (None, WriteMode::Overwrite | WriteMode::Append) => Expect::Any,
-        (Some(Some(hash)), WriteMode::Overwrite | WriteMode::Append) => given::expected(Some(hash))?,
-    };
-    if args.on_exists == OnExists::Rename && args.mode != WriteMode::Create {
-        return Err(errors::invalid("on_exists goes with mode create"));
-    }
+    let given = Given::of(call, args)?;
+    let path = &given.path;
     mutation::run(call, args, args.operation_id.as_deref(), args.dry_run, |request| {
-        let write = |path: &ViewPath| {
-            let file = WriteFile {
-                path: path.clone(),
-                content: new_content(args.mode, content.clone()),
-                expect: expect.clone(),
-                executable: args.executable,
-                parents: true,
-            };
-            call.view.write_file(request, file)
-        };
+        let write = |path: &ViewPath| call.view.write_file(request, given.file(args, path));
         let done = match args.mode {
-            WriteMode::Overwrite | WriteMode::Append => write(&path).map_err(errors::of)?,
-            WriteMode::Create => create(&path, args.on_exists, write)?,
+            WriteMode::Overwrite | WriteMode::Append => write(path).map_err(errors::of)?,
+            WriteMode::Create => create(path, args.on_exists, write)?,
         };
-        written(call.view, request, &done, &path)
+        written(call.view, request, &done, path)
     })
 }
 

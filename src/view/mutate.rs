@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashSet,
-    os::fd::AsFd,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -30,7 +29,7 @@ const STALE_PAUSE: Duration = Duration::from_millis(1);
 const RACES_MAX: usize = 100;
 
 /// Where a file is to be written.
-enum Target {
+pub(super) enum Target {
     Existing(Found),
     /// Its directory exists.
     Missing(Found, EntryName),
@@ -121,7 +120,7 @@ impl View {
         self.commit(request, kind, Vec::new(), plan, None)
     }
 
-    fn target(&self, path: &ViewPath) -> Result<Target> {
+    pub(super) fn target(&self, path: &ViewPath) -> Result<Target> {
         match self.find_locked(path, Follow::No) {
             Ok(found) if found.attr.kind == Kind::Symlink => match self.find_locked(path, Follow::Yes) {
                 Ok(found) => Ok(Target::Existing(found)),
@@ -214,7 +213,7 @@ impl View {
         self.finish_plan(request, OpKind::Edit, plan)
     }
 
-    fn plan_new_file(
+    pub(super) fn plan_new_file(
         &self,
         request: &Request,
         write: &WriteFile,
@@ -264,12 +263,14 @@ impl View {
                     Err(error) => return Err(error),
                 }
             }
-            let planned = plan.steps.iter().any(|step| {
+            let planned = plan.steps.iter().find(|step| {
                 step.change.kind == ChangeKind::Create
                     && self.place(step.source.id, &step.change.path).as_ref() == Some(&next)
             });
-            if !planned {
-                self.plan_dir(request, plan, &next, above.as_ref())?;
+            match planned.and_then(|step| step.change.after.as_ref()).map(|after| after.kind) {
+                None => self.plan_dir(request, plan, &next, above.as_ref())?,
+                Some(Kind::Dir) => {}
+                Some(_) => return Err(ViewError::NotADirectory(next)),
             }
             at = next;
         }
@@ -302,25 +303,34 @@ impl View {
         self.guarded(|| {
             let _tree = self.core.tree.write();
             let mut plan = Plan::default();
-            for path in paths {
-                match self.find_locked(path, Follow::Yes) {
-                    Ok(found) if found.attr.kind == Kind::Dir => continue,
-                    Ok(found) => return Err(ViewError::AlreadyExists(found.path)),
-                    Err(ViewError::NotFound(_)) => {}
-                    Err(error) => return Err(error),
-                }
-                let parent = path.parent().unwrap_or_default();
-                let made = plan
-                    .steps
-                    .iter()
-                    .any(|step| self.place(step.source.id, &step.change.path).as_ref() == Some(&parent));
-                if !parents && !made {
-                    self.find_locked(&parent, Follow::Yes)?;
-                }
-                self.plan_parents(request, &mut plan, path)?;
-            }
+            self.plan_dirs(request, &mut plan, paths, parents)?;
             self.finish_plan(request, OpKind::Edit, plan)
         })
+    }
+
+    pub(super) fn plan_dirs(
+        &self,
+        request: &Request,
+        plan: &mut Plan,
+        paths: &[ViewPath],
+        parents: bool,
+    ) -> Result<()> {
+        for path in paths {
+            match self.find_locked(path, Follow::Yes) {
+                Ok(found) if found.attr.kind == Kind::Dir => continue,
+                Ok(found) => return Err(ViewError::AlreadyExists(found.path)),
+                Err(ViewError::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+            let parent = path.parent().unwrap_or_default();
+            let made =
+                plan.steps.iter().any(|step| self.place(step.source.id, &step.change.path).as_ref() == Some(&parent));
+            if !parents && !made {
+                self.find_locked(&parent, Follow::Yes)?;
+            }
+            self.plan_parents(request, plan, path)?;
+        }
+        Ok(())
     }
 
     /// Removes files and directories.
@@ -330,13 +340,25 @@ impl View {
     pub fn remove(&self, request: &Request, targets: &[(ViewPath, Expect)], recursive: bool) -> Result<Done> {
         self.guarded(|| {
             let _tree = self.core.tree.write();
-            let (mut plan, mut seen) = (Plan::default(), HashSet::new());
-            for (path, expect) in targets {
-                let found = self.find_locked(path, Follow::No)?;
-                self.plan_removal(request, &mut plan, &found, expect, recursive, &mut seen)?;
-            }
+            let mut plan = Plan::default();
+            self.plan_removals(request, &mut plan, targets, recursive)?;
             self.finish_plan(request, OpKind::Edit, plan)
         })
+    }
+
+    pub(super) fn plan_removals(
+        &self,
+        request: &Request,
+        plan: &mut Plan,
+        targets: &[(ViewPath, Expect)],
+        recursive: bool,
+    ) -> Result<()> {
+        let mut seen = HashSet::new();
+        for (path, expect) in targets {
+            let found = self.find_locked(path, Follow::No)?;
+            self.plan_removal(request, plan, &found, expect, recursive, &mut seen)?;
+        }
+        Ok(())
     }
 
     /// Plans the removal of one path, and of all below it.
@@ -400,163 +422,14 @@ impl View {
         let all = crate::host::DirStream::new(found.node.file.host.open(flags)?).entries()?;
         Ok(all.len() > shown)
     }
-
-    /// Moves a file or directory, also into another source (then it is copied and removed).
-    ///
-    /// # Errors
-    /// `AlreadyExists` without `overwrite`; `Widens`; as `remove`.
-    pub fn move_path(
-        &self,
-        request: &Request,
-        from: &ViewPath,
-        to: &ViewPath,
-        overwrite: bool,
-        expect: &Expect,
-    ) -> Result<Done> {
-        self.guarded(|| {
-            let _tree = self.core.tree.write();
-            let found = self.find_locked(from, Follow::No)?;
-            self.writable(&found.node)?;
-            let mut plan = Plan::default();
-            let to = self.plan_place(request, &mut plan, &found, to, overwrite)?;
-            let Some(to) = to else { return Ok((Done::default(), Vec::new())) };
-            let is_dir = found.attr.kind == Kind::Dir;
-            let class = self.class(&to, is_dir);
-            if crate::policy::Policy::widens(Some(found.class), class) {
-                return Err(ViewError::Widens(to));
-            }
-            if is_dir {
-                self.check_subtree(&found.node, &found.path, &to)?;
-            }
-            let before = self.plan_snapshot_kept(&found)?;
-            {
-                let mut state = found.node.file.state.lock();
-                let require = request.require_hash;
-                self.check_expected(&found.path, expect, Some((&found.node, &mut state, &before)), require)?;
-            }
-            let place = self.place_of(&to, found.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
-            let old = self.place_of(&found.path, found.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
-            if Arc::ptr_eq(&place.source, &old.source) {
-                let after = (before.state.clone(), before.bytes.clone());
-                let from = Some(old.path);
-                plan.push(&place, ChangeKind::Rename, before.id, Some(&found.node), from, Some(&before), Some(after));
-            } else {
-                self.plan_copy(request, &mut plan, &found, &to)?;
-                self.plan_removal(request, &mut plan, &found, &Expect::Any, true, &mut HashSet::new())?;
-            }
-            self.finish_plan(request, OpKind::Edit, plan)
-        })
-    }
-
-    /// As `plan_snapshot`, for a file that only moves: its content stays where it is.
-    pub(crate) fn plan_snapshot_kept(&self, found: &Found) -> Result<Snapshot> {
-        let mut state = found.node.file.state.lock();
-        self.no_writer(&found.path, &state)?;
-        let place = self.place_of(&found.path, found.node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
-        let attr = found.node.file.host.attr()?;
-        let before = self.before(&place, &found.node, &mut state, &attr, false)?;
-        Ok(Snapshot { id: self.number(&found.node, &mut state)?, state: before, bytes: None })
-    }
-
-    /// Makes room for something at `to`; `None` if it is there already.
-    fn plan_place(
-        &self,
-        request: &Request,
-        plan: &mut Plan,
-        found: &Found,
-        to: &ViewPath,
-        overwrite: bool,
-    ) -> Result<Option<ViewPath>> {
-        let parent = to.parent().ok_or_else(|| ViewError::AlreadyExists(to.clone()))?;
-        let to = self.plan_parents(request, plan, &parent)?.join(&name_of(to)?);
-        if to == found.path {
-            return Ok(None);
-        }
-        if to.starts_with(&found.path) {
-            return Err(ViewError::InvalidArgument(format!("{to} lies inside {}", found.path)));
-        }
-        self.may_create(&to, found.attr.kind == Kind::Dir)?;
-        match self.find_locked(&to, Follow::No) {
-            Ok(_) if !overwrite => Err(ViewError::AlreadyExists(to)),
-            Ok(target) => {
-                if target.attr.kind == Kind::Dir && found.attr.kind != Kind::Dir {
-                    return Err(ViewError::IsADirectory(to));
-                }
-                self.plan_removal(request, plan, &target, &Expect::Any, false, &mut HashSet::new())?;
-                Ok(Some(to))
-            }
-            Err(ViewError::NotFound(_)) => Ok(Some(to)),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Copies a file or a directory with all below it; metadata is kept.
-    ///
-    /// # Errors
-    /// As `move_path`.
-    pub fn copy_path(
-        &self,
-        request: &Request,
-        from: &ViewPath,
-        to: &ViewPath,
-        overwrite: bool,
-        expect: &Expect,
-    ) -> Result<Done> {
-        self.guarded(|| {
-            let _tree = self.core.tree.write();
-            let found = self.find_locked(from, Follow::No)?;
-            let mut plan = Plan::default();
-            let Some(to) = self.plan_place(request, &mut plan, &found, to, overwrite)? else {
-                return Err(ViewError::InvalidArgument(format!("{from} and {to} are the same")));
-            };
-            if !matches!(expect, Expect::Any) {
-                let before = self.plan_snapshot(&found)?;
-                let mut state = found.node.file.state.lock();
-                self.check_expected(&found.path, expect, Some((&found.node, &mut state, &before)), false)?;
-            }
-            self.plan_copy(request, &mut plan, &found, &to)?;
-            self.finish_plan(request, OpKind::Edit, plan)
-        })
-    }
-
-    fn plan_copy(&self, request: &Request, plan: &mut Plan, found: &Found, to: &ViewPath) -> Result<()> {
-        let class = self.may_create(to, found.attr.kind == Kind::Dir)?;
-        let place = self.place_of(to, class.unversioned).ok_or_else(|| ViewError::ReadOnly(to.clone()))?;
-        let id = self.core.store.next_node();
-        let mut after = new_state(found.attr.kind, found.attr.mode, request.owner, found.attr.size, Content::None);
-        after.mode = crate::host::stat(found.node.file.host.path_fd()?.as_fd())?.mode;
-        after.rdev = found.attr.rdev;
-        after.mtime = found.attr.mtime;
-        after.xattrs = self.xattrs_of(&found.node)?;
-        let mut bytes = None;
-        match found.attr.kind {
-            Kind::File => {
-                let content = self.live_bytes(found, super::core::COPY_MAX)?;
-                after.size = content.len() as u64;
-                after.content =
-                    if request.dry_run { Content::Live(None) } else { self.store_content(&place, id, &content)? };
-                bytes = (content.len() as u64 <= super::core::WHOLE_COPY_MAX).then(|| Arc::new(content));
-            }
-            Kind::Symlink => after.content = Content::Target(self.target_of(found)?),
-            Kind::Dir | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {}
-        }
-        plan.push(&place, ChangeKind::Create, id, None, None, None, Some((after, bytes)));
-        if found.attr.kind == Kind::Dir {
-            for name in self.entries_of(found)? {
-                let child = self.find_locked(&found.path.join(&name), Follow::No)?;
-                self.plan_copy(request, plan, &child, &to.join(&name))?;
-            }
-        }
-        Ok(())
-    }
 }
 
-fn name_of(path: &ViewPath) -> Result<EntryName> {
+pub(super) fn name_of(path: &ViewPath) -> Result<EntryName> {
     path.file_name().ok_or_else(|| ViewError::IsADirectory(path.clone()))
 }
 
 /// Execute bits follow the read bits.
-fn with_execute(mode: u32, executable: Option<bool>) -> u32 {
+pub(super) fn with_execute(mode: u32, executable: Option<bool>) -> u32 {
     match executable {
         None => mode,
         Some(true) => mode | (mode & 0o444) >> 2,

@@ -13,3 +13,4 @@ mod room;
 mod searching;
 mod searching_past;
 mod table;
+mod transactions;

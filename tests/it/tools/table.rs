@@ -37,6 +37,7 @@ fn what_is_listed_can_be_called_and_nothing_else() {
             "revert",
             "checkpoint",
             "info",
+            "transaction",
         ] {
             let call = ToolCall { name: name.into(), arguments: json!({}), operation_id: None };
             let called = room.tools.call(&call, &room.context);
@@ -122,6 +123,7 @@ fn results_fit_their_schemas() {
         ("revert", json!({"path": "a"})),
         ("checkpoint", json!({"name": "n"})),
         ("info", json!({})),
+        ("transaction", json!({"ops": [{"tool": "write", "arguments": {"path": "t", "content": "x"}}]})),
     ] {
         let spec = specs[tool];
         assert!(fits(&arguments, &spec.input_schema), "{tool} {arguments}\n{}", spec.input_schema);
