@@ -23,7 +23,7 @@ use crate::crash_point;
 type Result<T> = std::result::Result<T, StoreError>;
 
 /// Of what the tables mean: another number, and the index is built anew.
-const SCHEMA_VERSION: i64 = 5;
+const SCHEMA_VERSION: i64 = 4;
 /// A larger index is not checked page by page at each start; damage in it is found when it is met.
 const CHECKED_MAX: u64 = 64 << 20;
 /// Unused pages beyond so many are given back, so many at a time.
@@ -37,7 +37,6 @@ const SCHEMA: &str = "
 CREATE TABLE meta(k TEXT PRIMARY KEY, v) WITHOUT ROWID;
 CREATE TABLE actor(id INTEGER PRIMARY KEY, channel INT NOT NULL, uid INT, pid INT, command TEXT, session TEXT, view TEXT);
 CREATE TABLE op(op INTEGER PRIMARY KEY, lsn INT NOT NULL, time INT NOT NULL, actor INT NOT NULL, intent INT NOT NULL);
-CREATE INDEX op_lsn ON op(lsn);
 CREATE INDEX op_intent ON op(op) WHERE intent = 1;
 CREATE INDEX op_withdrawn ON op(op) WHERE intent = 2;
 CREATE TABLE touch(op INT NOT NULL, source INT NOT NULL, path BLOB NOT NULL, node INT NOT NULL, kind INT NOT NULL,

@@ -2,11 +2,17 @@
 
 use rusqlite::types::Value;
 
-use super::{ChangeKind, Operation, Store, StoreError, codec};
+use super::{
+    ChangeKind, Operation, Store, StoreError, codec,
+    frame::RecordType,
+    segment::{Part, Record},
+};
 use crate::types::{Actor, Channel, Lsn, NodeId, OpId, SourceId, Timestamp, ViewPath};
 
 /// How many moves of a path, or of directories it lies in, are followed backwards.
 const MOVES_MAX: usize = 64;
+/// Records looked at for one page of what was recorded since.
+const RECORDS_MAX: usize = 50_000;
 /// Operations in a page, if the query says nothing.
 const LIMIT: usize = 100;
 
@@ -88,6 +94,13 @@ pub struct RecordedQuery {
     pub limit: usize,
 }
 
+impl RecordedQuery {
+    fn wants(&self, operation: &Operation) -> bool {
+        let touches = |change: &super::Change| self.sources.is_empty() || self.sources.contains(&change.source);
+        operation.changes.iter().any(touches) && self.actor.matches(&operation.actor)
+    }
+}
+
 /// One page of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordedPage {
@@ -165,13 +178,6 @@ impl Clauses {
         }
     }
 
-    fn sources(&mut self, sources: &[SourceId]) {
-        if !sources.is_empty() {
-            let list: Vec<String> = sources.iter().map(|source| source.0.to_string()).collect();
-            self.touches(&format!("IN ({})", list.join(",")));
-        }
-    }
-
     fn bound(&mut self, bound: Option<Bound>, relation: &str) {
         match bound {
             Some(Bound::Op(op)) => {
@@ -212,7 +218,10 @@ impl Store {
             let spans = self.names_of(*source, path)?;
             asked.paths(*source, &spans);
         }
-        asked.sources(&query.sources);
+        if !query.sources.is_empty() {
+            let list: Vec<String> = query.sources.iter().map(|source| source.0.to_string()).collect();
+            asked.touches(&format!("IN ({})", list.join(",")));
+        }
         if let Some(node) = query.node {
             let node = asked.value(Value::Integer(node.0.cast_signed()));
             asked.clauses.push(format!("op.op IN (SELECT op FROM touch WHERE node = {node})"));
@@ -230,35 +239,39 @@ impl Store {
     }
 
     /// Operations in the order of their last records: one that was recorded again is told again, and with what it says now.
+    /// `None` if no record begins where the query does.
     ///
     /// # Errors
     /// `Index`, `Damaged`.
-    pub fn recorded(&self, query: &RecordedQuery) -> Result<RecordedPage, StoreError> {
-        let mut asked = Clauses { clauses: vec!["op.actor = actor.id".into()], values: Vec::new() };
-        for (relation, lsn) in [(">=", query.from), ("<", query.below)] {
-            let lsn = asked.value(Value::Integer(lsn.0.cast_signed()));
-            asked.clauses.push(format!("op.lsn {relation} {lsn}"));
+    pub fn recorded(&self, query: &RecordedQuery) -> Result<Option<RecordedPage>, StoreError> {
+        self.index().ask(|_| Ok(()))?;
+        let mut page = RecordedPage { operations: Vec::new(), next: query.from, more: false };
+        for _ in 0..RECORDS_MAX {
+            let at = self.log.seek(page.next.0)?;
+            if at >= query.below.0 {
+                page.next = query.below.max(query.from);
+                return Ok(Some(page));
+            }
+            let Some(record) = self.log.at(at, Part::NoContents)? else { return Ok(None) };
+            if record.kind == RecordType::Op
+                && let Some(operation) = self.recorded_last(&record)?.filter(|operation| query.wants(operation))
+            {
+                if page.operations.len() == query.limit {
+                    break;
+                }
+                page.operations.push(operation);
+            }
+            page.next = Lsn(record.end);
         }
-        asked.sources(&query.sources);
-        asked.actor(&query.actor);
-        let sql = format!(
-            "SELECT op.op, op.lsn FROM op, actor WHERE {} ORDER BY op.lsn LIMIT {}",
-            asked.clauses.join(" AND "),
-            query.limit.saturating_add(1)
-        );
-        let params = || rusqlite::params_from_iter(&asked.values);
-        let mut found = self.index().ask(|index| index.ops_with_positions(&sql, params()))?;
-        let more = found.len() > query.limit;
-        found.truncate(query.limit);
-        let next = match found.last() {
-            Some((_, last)) if more => Lsn(last.0 + 1),
-            Some(_) | None => query.below.max(query.from),
-        };
-        let mut operations = Vec::with_capacity(found.len());
-        for (op, _) in found {
-            operations.extend(self.indexed_operation(op)?);
-        }
-        Ok(RecordedPage { operations, next, more })
+        page.more = true;
+        Ok(Some(page))
+    }
+
+    /// The operation of a record, unless a later record says it anew.
+    fn recorded_last(&self, record: &Record) -> Result<Option<Operation>, StoreError> {
+        let op = codec::operation_of(&record.payload, |_| Ok(Actor::of(Channel::External)))?.op;
+        let last = self.index().ask_now(|index| index.lsn(op))?;
+        if last == Some(record.lsn) { self.indexed_operation(op) } else { Ok(None) }
     }
 
     /// The path itself at all times, and the names that what stands there now had before it came there, each for as long as

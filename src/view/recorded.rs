@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use super::{Core, Result, View, ViewOperation};
+use super::{Core, Result, View, ViewError, ViewOperation};
 use crate::{
     types::Lsn,
     versions::{ActorFilter, RecordedQuery, Store},
@@ -90,7 +90,9 @@ impl View {
         let mut recorded = Recorded { operations: Vec::new(), next: from, more: false };
         for _ in 0..PAGES_MAX {
             query.limit = limit - recorded.operations.len();
-            let page = self.core.store.recorded(&query)?;
+            let page = self.core.store.recorded(&query)?.ok_or_else(|| {
+                ViewError::InvalidArgument("that place is of another history; begin anew, without it".into())
+            })?;
             recorded.operations.extend(page.operations.into_iter().filter_map(|operation| self.shown(operation)));
             (recorded.next, recorded.more) = (page.next, page.more);
             query.from = page.next;

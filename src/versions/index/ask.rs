@@ -57,18 +57,6 @@ impl Reader {
         Ok(ops)
     }
 
-    /// Operations that a query names in its first column, with the positions in its second.
-    pub fn ops_with_positions(&self, sql: &str, params: impl rusqlite::Params) -> Result<Vec<(OpId, Lsn)>> {
-        let mut statement = self.db.prepare_cached(sql)?;
-        let rows = statement.query_map(params, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
-        let mut ops = Vec::new();
-        for row in rows {
-            let (op, lsn) = row?;
-            ops.push((OpId(op.cast_unsigned()), Lsn(lsn.cast_unsigned())));
-        }
-        Ok(ops)
-    }
-
     fn op(&self, sql: &str, params: impl rusqlite::Params) -> Result<Option<OpId>> {
         Ok(self.ops(sql, params)?.into_iter().next())
     }
