@@ -237,11 +237,13 @@ mod tests {
 
     #[test]
     fn reading_for_too_long_is_given_up_and_said() {
-        let source = Source::Past(ViewPath::root(), b"text".to_vec());
+        // More than what is read at the start.
+        let source = Source::Past(ViewPath::root(), vec![b'x'; 4 * HEAD]);
         let never = || false;
         let patience = Patience::new(&never, std::time::Duration::ZERO);
         let pass = Pass { part: Part::Lines(1, 9), max: 99, decode: true, hash: false, patience };
-        let error = source.pass(&pass).err().map(|error| (error.code, error.retryable));
+        let start = source.start().expect("the first bytes");
+        let error = source.pass(start, &pass).err().map(|error| (error.code, error.retryable));
         assert_eq!(error, Some((ErrorCode::Timeout, true)));
     }
 }
