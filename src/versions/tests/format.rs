@@ -57,7 +57,27 @@ fn value(decoder: &mut Decoder<'_>) -> Value {
             let count = decoder.map().expect("a map").expect("of known length");
             Value::Map((0..count).map(|_| (decoder.u64().expect("a field"), value(decoder))).collect())
         }
-        _ => {
+        Type::U8
+        | Type::U16
+        | Type::U32
+        | Type::U64
+        | Type::I8
+        | Type::I16
+        | Type::I32
+        | Type::I64
+        | Type::Int
+        | Type::F16
+        | Type::F32
+        | Type::F64
+        | Type::Simple
+        | Type::Undefined
+        | Type::BytesIndef
+        | Type::StringIndef
+        | Type::ArrayIndef
+        | Type::MapIndef
+        | Type::Tag
+        | Type::Break
+        | Type::Unknown(_) => {
             decoder.int().expect("a number");
             Value::Number
         }
