@@ -20,6 +20,7 @@ mod git;
 mod handle;
 mod history;
 mod lookup;
+mod lost;
 mod moves;
 mod mutate;
 mod names;

@@ -6,7 +6,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Weak,
-        atomic::{AtomicI64, AtomicU32, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
 };
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     host::{self, Fs, HostRef},
-    types::{EntryName, Timestamp},
+    types::EntryName,
     versions::Store,
 };
 
@@ -39,8 +39,7 @@ pub struct Core {
     pub(crate) under_way: UnderWay,
     pub(super) outside: Outside,
     /// When an open last found its file replaced, in nanoseconds, and whose it was; 0 once that one has opened something.
-    stale: AtomicI64,
-    stale_for: AtomicU32,
+    pub(super) lost: super::lost::Lost,
     pub(super) filesystems: Mutex<Vec<Arc<Fs>>>,
     /// What a crash left, as far as it is not finished.
     pub(super) pending: Mutex<Pending>,
@@ -62,8 +61,7 @@ impl Core {
             files: FileTable::default(),
             tree: RwLock::new(()),
             actors: Actors::default(),
-            stale: AtomicI64::new(0),
-            stale_for: AtomicU32::new(0),
+            lost: super::lost::Lost::default(),
             filesystems: Mutex::new(Vec::new()),
             views: Mutex::new(Vec::new()),
             next_view: AtomicU32::new(1),
@@ -88,25 +86,6 @@ impl Core {
         self.outside.stop();
         self.storer.stop();
         self.finisher.stop();
-    }
-
-    /// An open by `pid` found its file replaced by a tool, and will look the name up once more.
-    pub(super) fn note_stale(&self, pid: u32) {
-        self.stale_for.store(pid, Ordering::Relaxed);
-        self.stale.store(Timestamp::now().as_nanos(), Ordering::Relaxed);
-    }
-
-    /// `pid` has opened a file.
-    pub(super) fn note_opened(&self, pid: u32) {
-        if self.stale.load(Ordering::Relaxed) != 0 && self.stale_for.load(Ordering::Relaxed) == pid {
-            self.stale.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// Somebody who found a file replaced within the last 200 ms has not come back yet.
-    pub(super) fn owes_an_open(&self) -> bool {
-        let stale = self.stale.load(Ordering::Relaxed);
-        stale != 0 && Timestamp::now().as_nanos() - stale < 200_000_000
     }
 
     pub(super) fn next_view(&self) -> u32 {

@@ -146,7 +146,13 @@ impl View {
     /// # Errors
     /// `ReadOnly`; EISDIR; the host's; the store's, when the old content cannot be kept.
     pub fn open(&self, caller: &Caller, ino: Ino, access: Access) -> Result<Opened> {
-        self.open_now(caller, ino, access).inspect(|_| self.core.note_opened(caller.pid))
+        let opened = self.open_now(caller, ino, access);
+        match &opened {
+            Ok(_) => self.core.lost.found(caller.pid),
+            Err(ViewError::Host(Errno::STALE)) => self.core.lost.let_finish(),
+            Err(_) => {}
+        }
+        opened
     }
 
     fn open_now(&self, caller: &Caller, ino: Ino, access: Access) -> Result<Opened> {
@@ -201,7 +207,7 @@ impl View {
     /// for it comes again for the change that was quicker.
     fn lost_its_way(&self, caller: &Caller) {
         if !self.is_nudger(caller) {
-            self.core.note_stale(caller.pid);
+            self.core.lost.note(caller.pid);
         }
     }
 

@@ -23,8 +23,6 @@ use crate::{
 const WRITER_WAIT: Duration = Duration::from_secs(2);
 /// How often it looks again meanwhile: after so long at first, then after longer and longer, up to the second.
 const WRITER_POLL: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(10));
-/// How often a mutation looks whether a shell that found its file replaced has opened the new one.
-const STALE_PAUSE: Duration = Duration::from_millis(1);
 /// How often a mutation starts over because names moved between two looks.
 const RACES_MAX: usize = 100;
 
@@ -152,11 +150,7 @@ impl View {
         }
         let dir = self.find_locked(&path.parent().unwrap_or_default(), Follow::No)?;
         let _names = dir.node.file.state.lock();
-        while self.core.owes_an_open() {
-            // A shell lost its way to a file that tools keep replacing, and the kernel tries once more and never again: it gets a
-            // moment to open the new one.
-            std::thread::sleep(STALE_PAUSE);
-        }
+        let _replacing = self.core.lost.give_way();
         // Under the directory's lock the name cannot move through us any more; it may have moved before.
         if !Arc::ptr_eq(&self.child(&dir.node, &name_of(path)?)?.0.file, &node.file) {
             return Err(Errno::AGAIN.into());
