@@ -294,7 +294,9 @@ fn untold(error: Errno, source: &Source) -> String {
     match error {
         Errno::PERM => "fanotify is for root".into(),
         Errno::OPNOTSUPP | Errno::NODEV | Errno::XDEV => {
-            format!("its file system ({}) does not tell of changes", source.fs.caps().fs_type)
+            let kind = source.fs.caps().fs_type.as_str();
+            let kind = if kind.is_empty() { "of a kind that nothing here names" } else { kind };
+            format!("its file system ({kind}) does not tell of changes")
         }
         other => other.to_string(),
     }
