@@ -68,8 +68,12 @@ pub(super) fn mount(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd
 /// # Errors
 /// EPERM if it refuses; the error of starting it.
 pub(super) fn unmount(mountpoint: &Path) -> io::Result<()> {
-    let done = Command::new(PROGRAM).args(["-u", "-z", "-q", "--"]).arg(mountpoint).stdin(Stdio::null()).status()?;
-    if done.success() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
+    let done = Command::new(PROGRAM).args(["-u", "-z", "--"]).arg(mountpoint).stdin(Stdio::null()).output()?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, said.trim().to_owned()))
 }
 
 fn option_list(options: &MountOptions) -> String {

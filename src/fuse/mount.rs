@@ -298,6 +298,14 @@ impl Mount {
         self.end.wait_for(Some(time))
     }
 
+    /// Takes the mount out of the tree; whoever uses it may go on until `unmount`.
+    ///
+    /// # Errors
+    /// The kernel's, or `fusermount3`'s; then it is served as before.
+    pub fn detach(&self) -> io::Result<()> {
+        if self.has_ended() { Ok(()) } else { self.device.detach_from(&self.mountpoint) }
+    }
+
     /// Takes the mount away: nobody can enter it from now on; programs that still have files of it open may use them until
     /// the deadline, and get errors afterwards. Everything is sealed when this returns. The second call does nothing.
     ///
@@ -309,9 +317,7 @@ impl Mount {
         if session.is_none() {
             return Ok(());
         }
-        if !self.has_ended() {
-            self.device.detach_from(&self.mountpoint)?;
-        }
+        self.detach()?;
         self.notify.stop();
         self.view.set_nudger(0);
         let mut ended = self.end.wait_for(Some(deadline));

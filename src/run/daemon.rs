@@ -221,9 +221,13 @@ impl Daemon {
     /// Takes a view away; returns when all is sealed, flushed and unmounted. True if it was the last.
     ///
     /// # Errors
-    /// There is none; the mount could not be taken away, or the store not be flushed.
+    /// There is none; the mount could not be taken away, and is served as before; or the store not be flushed.
     pub fn remove(&self, name: &str) -> Result<bool> {
         let _turn = self.turn.lock();
+        let mount = self.state.lock().views.get(name).and_then(|serving| serving.mount.clone());
+        if let Some(mount) = mount {
+            mount.detach().map_err(|e| RunError::on(mount.mountpoint().display(), e))?;
+        }
         self.take_away(name)?;
         self.announce()?;
         Ok(self.state.lock().views.is_empty())

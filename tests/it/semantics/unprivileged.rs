@@ -128,3 +128,23 @@ fn a_device_that_is_not_open_names_the_command_that_opens_it() {
     let shell = as_ordinary_user(&Setup::new(), "666", "mount -o allow_other");
     assert!(shell.err.contains("user_allow_other >> /etc/fuse.conf"), "{shell:#?}");
 }
+
+#[test]
+fn a_mount_that_cannot_be_taken_away_is_served_on() {
+    if left_out() {
+        return;
+    }
+    let setup = Setup::new().file("kept", "one\n");
+    let script = "
+        mkdir home/bin
+        printf '#!/bin/sh\ncase $1 in -u) echo fusermount3: not now >&2; exit 1;; esac\nexec %s \"$@\"\n' \"$(command -v fusermount3)\" > home/bin/fusermount3
+        chmod +x home/bin/fusermount3
+        old=$PATH; PATH=$PWD/home/bin:$PATH; mount; PATH=$old
+        if $WARDFS umount mnt 2> said; then exit 9; fi
+        cat said; cat mnt/kept; echo two > source/other; $WARDFS call read '{\"path\": \"other\"}' | grep -q two; $WARDFS status | grep -c view
+        rm home/bin/fusermount3; $WARDFS umount mnt; ls -A mnt";
+    let shell = as_ordinary_user(&setup, "666", script);
+    assert_eq!(shell.status, 0, "{shell:#?}");
+    assert!(shell.out.contains("fusermount3: not now"), "{shell:#?}");
+    assert!(shell.out.contains("\none\n") && shell.out.ends_with("1\n"), "{shell:#?}");
+}
