@@ -81,7 +81,8 @@ def vim(at, _):
 def nano(at, _):
     server = f"wardfs-programs-{os.getpid()}"
     tmux = lambda *rest: run(at, "tmux", "-L", server, *rest)
-    tmux("new-session", "-d", "-x", "80", "-y", "24", "nano -I small/d.txt; tmux -L " + server + " wait-for -S done")
+    # The server outlives the session, so that there is one to be told of its end.
+    tmux("start-server", ";", "set-option", "-g", "exit-empty", "off", ";", "new-session", "-d", "-x", "80", "-y", "24", "nano -I small/d.txt; tmux -L " + server + " wait-for -S done")
     try:
         deadline = time.monotonic() + 30
         while "two" not in tmux("capture-pane", "-p"):
