@@ -170,7 +170,7 @@ impl History {
 #[test]
 fn what_is_kept_is_what_the_rules_say() {
     for seed in 0..25 {
-        let ground = Ground::in_memory("64m");
+        let ground = Ground::in_memory();
         let store = ground.open();
         let history = play(&store, &mut Dice(seed * 100_000));
         store.retain(history.keep.clone()).expect("set");

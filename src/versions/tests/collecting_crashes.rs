@@ -113,13 +113,13 @@ fn check(store: &Store, what: &str) {
 
 #[test]
 fn a_collection_cut_off_anywhere_leaves_only_garbage() {
-    let original = Ground::in_memory("64m");
+    let original = Ground::in_memory();
     {
         let store = original.open();
         build(&store, &original.store());
         store.close().expect("closed");
     }
-    let ground = Ground::in_memory("64m");
+    let ground = Ground::in_memory();
     for point in [
         "trim-appended",
         "trim-flushed",
@@ -155,7 +155,7 @@ fn a_collection_cut_off_anywhere_leaves_only_garbage() {
 
 #[test]
 fn on_a_full_disk_a_collection_makes_room() {
-    let ground = Ground::in_memory("12m");
+    let ground = Ground::limited("12m");
     let store = ground.open();
     let mut kept = Vec::new();
     // Until the disk is full, with nothing in reserve.

@@ -115,7 +115,7 @@ fn each_crash_point_leaves_a_store_that_opens() {
         "index-applied:3",
         "index-checkpoint",
     ] {
-        let ground = Ground::in_memory("64m");
+        let ground = Ground::in_memory();
         let told = listen(writer(&ground, point, true), usize::MAX);
         check(&ground, &told, point);
         // And once more on top of it.

@@ -23,7 +23,7 @@ fn boundaries(segment: &[u8]) -> Vec<usize> {
 
 #[test]
 fn a_log_cut_off_at_any_byte_keeps_all_whole_records_before() {
-    let ground = Ground::in_memory("64m");
+    let ground = Ground::in_memory();
     let original = ground.dir().join("original");
     let mut ends = Vec::new();
     {
@@ -64,7 +64,7 @@ fn a_log_cut_off_at_any_byte_keeps_all_whole_records_before() {
 
 #[test]
 fn each_flipped_byte_is_noticed_or_harmless() {
-    let ground = Ground::in_memory("64m");
+    let ground = Ground::in_memory();
     let original = ground.dir().join("original");
     let expected = {
         let store = ground.open();
@@ -119,7 +119,7 @@ fn long(ground: &Ground) -> u64 {
 }
 
 fn check_damaged(what: &str, harm: impl Fn(&Ground)) {
-    let ground = Ground::in_memory("64m");
+    let ground = Ground::in_memory();
     let count = long(&ground);
     harm(&ground);
     ground.without_index();
@@ -184,7 +184,7 @@ fn damage_before_the_tail_opens_for_reading_only() {
 
 #[test]
 fn what_was_never_flushed_may_be_missing_in_the_middle() {
-    let ground = Ground::in_memory("64m");
+    let ground = Ground::in_memory();
     let (first, second, third) = {
         let store = ground.open();
         let first = append(&store, vec![create("a", 1, 1)]);
@@ -217,7 +217,7 @@ fn what_was_never_flushed_may_be_missing_in_the_middle() {
 
 #[test]
 fn any_index_gives_the_answers_of_the_log() {
-    let ground = Ground::in_memory("64m");
+    let ground = Ground::in_memory();
     let save = |name: &str| {
         let to = ground.dir().join(name);
         copy(&ground.store(), &to);
@@ -265,7 +265,7 @@ fn any_index_gives_the_answers_of_the_log() {
         });
     }
     // Another store's.
-    let other = Ground::in_memory("64m");
+    let other = Ground::in_memory();
     let store = other.open();
     furnish(&store, 3);
     drop(store);
@@ -274,7 +274,7 @@ fn any_index_gives_the_answers_of_the_log() {
 
 #[test]
 fn an_index_that_breaks_while_it_is_used_is_built_anew() {
-    let ground = Ground::in_memory("64m");
+    let ground = Ground::in_memory();
     let store = ground.open();
     furnish(&store, 4);
     let before = answers(&store).expect("answered");

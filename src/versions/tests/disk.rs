@@ -10,7 +10,7 @@ use crate::{
 
 #[test]
 fn a_full_disk_loses_nothing_and_records_nothing() {
-    let ground = Ground::in_memory("1m");
+    let ground = Ground::limited("1m");
     let filler = ground.dir().join("filler");
     std::fs::write(&filler, vec![1; 200_000]).expect("written");
     let store = ground.open();
@@ -51,7 +51,7 @@ fn a_full_disk_loses_nothing_and_records_nothing() {
 
 #[test]
 fn what_was_begun_is_finished_out_of_the_reserve() {
-    let ground = Ground::in_memory("4m");
+    let ground = Ground::limited("4m");
     let store = ground.open();
     let mut intent = operation(store.next_op(), vec![create("a", 1, 1)]);
     intent.intent = true;

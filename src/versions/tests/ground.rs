@@ -26,8 +26,14 @@ impl Ground {
         Ground { dir: tempfile::tempdir().expect("a temporary directory"), mounted: false }
     }
 
-    /// In memory, of a fixed size (as `64m`).
-    pub fn in_memory(size: &str) -> Ground {
+    /// In memory, where there is a place for that.
+    pub fn in_memory() -> Ground {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary directory");
+        Ground { dir, mounted: false }
+    }
+
+    /// In memory, of a fixed size (as `4m`). Only root can make it.
+    pub fn limited(size: &str) -> Ground {
         let mut ground = Ground::new();
         let options = std::ffi::CString::new(format!("size={size}")).expect("no NUL in it");
         rustix::mount::mount("tmpfs", ground.dir.path(), "tmpfs", MountFlags::empty(), options.as_c_str())

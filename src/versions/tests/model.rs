@@ -312,7 +312,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
     #[test]
     fn the_past_is_as_it_was(acts in prop::collection::vec(act(), 1..45)) {
-        let ground = Ground::in_memory("64m");
+        let ground = Ground::in_memory();
         let mut model =
             Model { tree: Tree::new(), past: vec![Tree::new()], changes: Vec::new(), nodes: 0, versions: 0 };
         let mut store = ground.open();

@@ -121,7 +121,7 @@ fn ops(store: &Store, query: &HistoryQuery) -> (Vec<u64>, bool) {
 
 #[test]
 fn history_is_filtered_and_paged() {
-    let ground = Ground::in_memory("64m");
+    let ground = Ground::in_memory();
     let store = ground.open();
     for n in 1..=30 {
         let mut made = operation(store.next_op(), vec![write(&format!("d{}/f", n % 3), n % 3 + 1, n, n + 1)]);
@@ -170,7 +170,7 @@ fn history_is_filtered_and_paged() {
 
 #[test]
 fn a_file_saved_by_replacement_keeps_its_history() {
-    let ground = Ground::in_memory("64m");
+    let ground = Ground::in_memory();
     let store = ground.open();
     append(&store, vec![create("f", 1, 1)]);
     append(&store, vec![write("f", 1, 1, 2)]);

@@ -210,7 +210,7 @@ proptest! {
 
 #[test]
 fn operations_and_marks_survive_restarts_with_and_without_an_index() {
-    let ground = Ground::in_memory("64m");
+    let ground = Ground::in_memory();
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut made = |n: u64| {
         let mut operation = operation().new_tree(&mut runner).expect("a value").current();
