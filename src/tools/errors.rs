@@ -91,19 +91,8 @@ pub(super) fn of(error: ViewError) -> ToolError {
 
 /// Why a content is not there; of one that was dropped, when and by which rule.
 fn lost(reason: Loss) -> serde_json::Value {
-    match reason {
-        Loss::Trimmed(trim) => {
-            json!({"reason": reason.word(), "trimmed": {"time": trim.time.rfc3339(), "rule": trim.rule.word()}})
-        }
-        Loss::Policy
-        | Loss::Size
-        | Loss::Mmap
-        | Loss::External
-        | Loss::Unstable
-        | Loss::Coalesced
-        | Loss::NoSpace
-        | Loss::Transient => json!({"reason": reason.word()}),
-    }
+    let Loss::Trimmed(trim) = reason else { return json!({"reason": reason.word()}) };
+    json!({"reason": reason.word(), "trimmed": {"time": trim.time.rfc3339(), "rule": trim.rule.word()}})
 }
 
 fn conflict_json(conflict: &Conflict) -> serde_json::Value {

@@ -91,15 +91,7 @@ impl Index {
 
     /// Begins a new index.
     pub fn create(path: &Path, store: &str) -> Result<Index> {
-        for suffix in ["", "-wal", "-shm", "-journal"] {
-            let mut file = path.as_os_str().to_owned();
-            file.push(suffix);
-            match std::fs::remove_file(&file) {
-                Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(failed(path, error)),
-            }
-        }
+        remove(path)?;
         crash_point!("index-emptied");
         let mut db = connect(path)?;
         // Before the first table: what is deleted can be given back to the disk later.
@@ -207,6 +199,20 @@ impl Index {
     pub fn reader(&self) -> Result<Reader> {
         Reader::open(&self.path)
     }
+}
+
+/// Removes an index, and what SQLite keeps beside it.
+pub(super) fn remove(path: &Path) -> Result<()> {
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        match std::fs::remove_file(&file) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(path, error)),
+        }
+    }
+    Ok(())
 }
 
 fn connect(path: &Path) -> Result<Connection> {

@@ -78,17 +78,7 @@ impl fmt::Display for Trim {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Loss::Trimmed(trim) => trim.fmt(f),
-            Loss::Policy
-            | Loss::Size
-            | Loss::Mmap
-            | Loss::External
-            | Loss::Unstable
-            | Loss::Coalesced
-            | Loss::NoSpace
-            | Loss::Transient => f.write_str(self.word()),
-        }
+        if let Loss::Trimmed(trim) = self { trim.fmt(f) } else { f.write_str(self.word()) }
     }
 }
 

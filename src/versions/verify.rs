@@ -74,7 +74,7 @@ impl Store {
         let until = marker.applied()?;
         let folded = self.path.join("tmp").join(format!("{}.db", self.tmp_name()));
         let checked = self.verify_log(until, &folded, &mut report);
-        let removed = remove_index(&folded);
+        let removed = super::index::remove(&folded);
         checked?;
         removed?;
         let mut bad = Bad::default();
@@ -260,17 +260,4 @@ impl Store {
         }
         Ok(None)
     }
-}
-
-fn remove_index(path: &std::path::Path) -> Result<()> {
-    for suffix in ["", "-wal", "-shm"] {
-        let mut file = path.as_os_str().to_owned();
-        file.push(suffix);
-        match std::fs::remove_file(&file) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(path, error)),
-        }
-    }
-    Ok(())
 }

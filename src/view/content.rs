@@ -47,13 +47,7 @@ impl Reading {
 impl View {
     /// Opens a node for reading.
     pub(crate) fn reading(&self, node: &Arc<Node>, path: ViewPath) -> Result<Reading> {
-        match node.file.kind {
-            Kind::File => {}
-            Kind::Dir => return Err(ViewError::IsADirectory(path)),
-            Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
-                return Err(ViewError::NotAFile(path));
-            }
-        }
+        only_file(node.file.kind, &path)?;
         let fd = node.file.host.open(OFlags::RDONLY)?;
         let attr = host::stat(fd.as_fd())?;
         Ok(Reading { path, attr, node: Arc::clone(node), fd })
@@ -137,6 +131,17 @@ impl View {
             ..crate::versions::HistoryQuery::default()
         };
         Ok(self.core.store.history(&query)?.operations.first().map(|operation| operation.op))
+    }
+}
+
+/// Refuses what is no regular file.
+pub(super) fn only_file(kind: Kind, path: &ViewPath) -> Result<()> {
+    match kind {
+        Kind::File => Ok(()),
+        Kind::Dir => Err(ViewError::IsADirectory(path.clone())),
+        Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
+            Err(ViewError::NotAFile(path.clone()))
+        }
     }
 }
 

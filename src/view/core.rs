@@ -81,6 +81,12 @@ impl Core {
         self.views.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
+    /// Brings the log up to date: with what was changed beside us, and with what open files hold.
+    pub(super) fn record_all_so_far(&self) -> Result<()> {
+        self.catch_up();
+        self.views().iter().try_for_each(|view| view.seal_open())
+    }
+
     /// Stops the background work, after what waits is stored.
     pub fn shutdown(&self) {
         self.outside.stop();

@@ -351,10 +351,7 @@ impl View {
     /// # Errors
     /// The store's.
     pub fn checkpoint(&self, name: &str, note: Option<&str>, actor: &Actor) -> Result<Checkpoint> {
-        self.core.catch_up();
-        for view in self.core.views() {
-            view.seal_open()?;
-        }
+        self.core.record_all_so_far()?;
         Ok(self.core.store.checkpoint(name, note, actor)?)
     }
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     host::Errno,
     types::{Kind, ViewPath},
-    versions::{ChangeKind, Content, OpKind},
+    versions::{ChangeKind, Content},
 };
 
 impl View {
@@ -27,12 +27,7 @@ impl View {
         overwrite: bool,
         expect: &Expect,
     ) -> Result<Done> {
-        self.guarded(|| {
-            let _tree = self.core.tree.write();
-            let mut plan = Plan::default();
-            self.plan_move(request, &mut plan, from, to, overwrite, expect)?;
-            self.finish_plan(request, OpKind::Edit, plan)
-        })
+        self.planned(request, |plan| self.plan_move(request, plan, from, to, overwrite, expect))
     }
 
     pub(super) fn plan_move(
@@ -127,12 +122,7 @@ impl View {
         overwrite: bool,
         expect: &Expect,
     ) -> Result<Done> {
-        self.guarded(|| {
-            let _tree = self.core.tree.write();
-            let mut plan = Plan::default();
-            self.plan_copy_to(request, &mut plan, from, to, overwrite, expect)?;
-            self.finish_plan(request, OpKind::Edit, plan)
-        })
+        self.planned(request, |plan| self.plan_copy_to(request, plan, from, to, overwrite, expect))
     }
 
     pub(super) fn plan_copy_to(

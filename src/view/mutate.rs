@@ -9,7 +9,9 @@ use std::{
 use super::{
     Done, Expect, Found, NewContent, Request, Result, View, ViewError, WriteFile,
     commit::Told,
+    content::only_file,
     plan::{Plan, Snapshot, inherited, new_state},
+    record::Place,
     resolve::Follow,
 };
 use crate::{
@@ -110,6 +112,16 @@ impl View {
         })
     }
 
+    /// Plans while nothing moves, and commits that.
+    pub(super) fn planned(&self, request: &Request, mut make: impl FnMut(&mut Plan) -> Result<()>) -> Result<Done> {
+        self.guarded(|| {
+            let _tree = self.core.tree.write();
+            let mut plan = Plan::default();
+            make(&mut plan)?;
+            self.finish_plan(request, OpKind::Edit, plan)
+        })
+    }
+
     /// Commits a plan, unless it is a dry run or empty.
     pub(crate) fn finish_plan(&self, request: &Request, kind: OpKind, plan: Plan) -> Result<(Done, Vec<Told>)> {
         if request.dry_run || plan.steps.is_empty() {
@@ -141,13 +153,7 @@ impl View {
 
     fn write_existing(&self, request: &Request, write: &WriteFile, found: &Found) -> Result<(Done, Vec<Told>)> {
         let (node, path) = (&found.node, &found.path);
-        match found.attr.kind {
-            Kind::File => {}
-            Kind::Dir => return Err(ViewError::IsADirectory(path.clone())),
-            Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
-                return Err(ViewError::NotAFile(path.clone()));
-            }
-        }
+        only_file(found.attr.kind, path)?;
         let dir = self.find_locked(&path.parent().unwrap_or_default(), Follow::No)?;
         let _names = dir.node.file.state.lock();
         let _replacing = self.core.lost.give_way();
@@ -161,19 +167,36 @@ impl View {
         let place = self.place_of(path, node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
         let before = self.snapshot(&place, node, &mut state)?;
         self.check_expected(path, &write.expect, Some((node, &mut state, &before)), request.require_hash)?;
-        let bytes = match &write.content {
-            NewContent::Bytes(bytes) => Arc::new(bytes.clone()),
-            NewContent::Rewritten { rewrite, .. } => {
-                let old = self.bytes_for_rewrite(path, node, &before)?;
-                Arc::new(rewrite(&old)?)
-            }
-        };
-        let mode = with_execute(before.state.mode, write.executable);
-        if before.bytes.as_ref().is_some_and(|old| **old == *bytes) && mode == before.state.mode {
-            let mut plan = Plan::default();
+        let mut plan = Plan::default();
+        if !self.plan_content(request, &mut plan, write, found, &place, &before)? {
             let same = Some((before.state.clone(), before.bytes.clone()));
             plan.push(&place, ChangeKind::Write, before.id, Some(node), None, Some(&before), same);
             return Ok((plan.unapplied(self), Vec::new()));
+        }
+        if request.dry_run {
+            return Ok((plan.unapplied(self), Vec::new()));
+        }
+        self.commit(request, OpKind::Edit, Vec::new(), plan, Some((&node.file, &mut state)))
+    }
+
+    /// The new content of a file whose state was looked at. False, and nothing planned, if the file is so already.
+    pub(super) fn plan_content(
+        &self,
+        request: &Request,
+        plan: &mut Plan,
+        write: &WriteFile,
+        found: &Found,
+        place: &Place,
+        before: &Snapshot,
+    ) -> Result<bool> {
+        let node = &found.node;
+        let bytes = Arc::new(match &write.content {
+            NewContent::Bytes(bytes) => bytes.clone(),
+            NewContent::Rewritten { rewrite, .. } => rewrite(&self.bytes_for_rewrite(&found.path, node, before)?)?,
+        });
+        let mode = with_execute(before.state.mode, write.executable);
+        if before.bytes.as_ref().is_some_and(|old| **old == *bytes) && mode == before.state.mode {
+            return Ok(false);
         }
         let content = if place.unversioned { Content::Lost(Loss::Policy) } else { Content::Live(None) };
         let mut after = new_state(Kind::File, mode, (before.state.uid, before.state.gid), bytes.len() as u64, content);
@@ -181,14 +204,10 @@ impl View {
         after.nlink = before.state.nlink;
         if !request.dry_run {
             // Kept even where policy keeps no history: the record must be able to finish the change.
-            after.content = self.store_content(&place, before.id, &bytes)?;
+            after.content = self.store_content(place, before.id, &bytes)?;
         }
-        let mut plan = Plan::default();
-        plan.push(&place, ChangeKind::Write, before.id, Some(node), None, Some(&before), Some((after, Some(bytes))));
-        if request.dry_run {
-            return Ok((plan.unapplied(self), Vec::new()));
-        }
-        self.commit(request, OpKind::Edit, Vec::new(), plan, Some((&node.file, &mut state)))
+        plan.push(place, ChangeKind::Write, before.id, Some(node), None, Some(before), Some((after, Some(bytes))));
+        Ok(true)
     }
 
     fn write_missing(
@@ -294,12 +313,7 @@ impl View {
     /// # Errors
     /// `AlreadyExists` for something else there; `NotFound` for a missing parent without `parents`.
     pub fn make_dirs(&self, request: &Request, paths: &[ViewPath], parents: bool) -> Result<Done> {
-        self.guarded(|| {
-            let _tree = self.core.tree.write();
-            let mut plan = Plan::default();
-            self.plan_dirs(request, &mut plan, paths, parents)?;
-            self.finish_plan(request, OpKind::Edit, plan)
-        })
+        self.planned(request, |plan| self.plan_dirs(request, plan, paths, parents))
     }
 
     pub(super) fn plan_dirs(
@@ -332,12 +346,7 @@ impl View {
     /// # Errors
     /// `NotFound`, `NotEmpty` without `recursive`, `HashConflict`, `Unversionable` (named, nothing removed), `ReadOnly`.
     pub fn remove(&self, request: &Request, targets: &[(ViewPath, Expect)], recursive: bool) -> Result<Done> {
-        self.guarded(|| {
-            let _tree = self.core.tree.write();
-            let mut plan = Plan::default();
-            self.plan_removals(request, &mut plan, targets, recursive)?;
-            self.finish_plan(request, OpKind::Edit, plan)
-        })
+        self.planned(request, |plan| self.plan_removals(request, plan, targets, recursive))
     }
 
     pub(super) fn plan_removals(

@@ -259,13 +259,6 @@ impl View {
 
 impl Then {
     fn touches(&self, path: &ViewPath) -> bool {
-        let mut at = Some(path.clone());
-        while let Some(here) = at {
-            if self.elsewhere.contains(&here) {
-                return true;
-            }
-            at = here.parent();
-        }
-        self.changed.contains(path)
+        path.ancestors().any(|here| self.elsewhere.contains(&here)) || self.changed.contains(path)
     }
 }

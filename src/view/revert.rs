@@ -109,10 +109,7 @@ impl View {
         on_conflict: OnConflict,
         confirm_token: Option<&str>,
     ) -> Result<Reverted> {
-        self.core.catch_up();
-        for view in self.core.views() {
-            view.seal_open()?;
-        }
+        self.core.record_all_so_far()?;
         self.core.storer.drain();
         let mut request = request.clone();
         request.actor.channel = Channel::Revert;

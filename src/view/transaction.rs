@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use super::{
     Done, Expect, Found, NewContent, Request, Result, View, ViewError, WriteFile,
+    content::only_file,
     mutate::{Target, name_of, with_execute},
-    plan::{Plan, new_state},
+    plan::Plan,
 };
 use crate::{
     host::Errno,
     types::{Hash, Kind, ViewPath},
-    versions::{ChangeKind, Content, Loss, OpKind},
+    versions::{ChangeKind, OpKind},
 };
 
 /// One of the mutations.
@@ -204,37 +205,15 @@ impl View {
     /// is looked at once more.
     fn plan_rewrite(&self, request: &Request, plan: &mut Plan, write: &WriteFile, found: &Found) -> Result<()> {
         let (node, path) = (&found.node, &found.path);
-        match found.attr.kind {
-            Kind::File => {}
-            Kind::Dir => return Err(ViewError::IsADirectory(path.clone())),
-            Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
-                return Err(ViewError::NotAFile(path.clone()));
-            }
-        }
+        only_file(found.attr.kind, path)?;
         self.writable(node)?;
         let before = self.plan_snapshot(found)?;
         {
             let mut state = node.file.state.lock();
             self.check_expected(path, &write.expect, Some((node, &mut state, &before)), request.require_hash)?;
         }
-        let bytes = Arc::new(match &write.content {
-            NewContent::Bytes(bytes) => bytes.clone(),
-            NewContent::Rewritten { rewrite, .. } => rewrite(&self.bytes_for_rewrite(path, node, &before)?)?,
-        });
-        let mode = with_execute(before.state.mode, write.executable);
-        if before.bytes.as_ref().is_some_and(|old| **old == *bytes) && mode == before.state.mode {
-            return Ok(());
-        }
         let place = self.place_of(path, node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
-        let content = if place.unversioned { Content::Lost(Loss::Policy) } else { Content::Live(None) };
-        let mut after = new_state(Kind::File, mode, (before.state.uid, before.state.gid), bytes.len() as u64, content);
-        after.xattrs.clone_from(&before.state.xattrs);
-        after.nlink = before.state.nlink;
-        if !request.dry_run {
-            after.content = self.store_content(&place, before.id, &bytes)?;
-        }
-        plan.push(&place, ChangeKind::Write, before.id, Some(node), None, Some(&before), Some((after, Some(bytes))));
-        Ok(())
+        self.plan_content(request, plan, write, found, &place, &before).map(drop)
     }
 }
 
