@@ -25,6 +25,12 @@ const STEP: usize = 64;
 
 static CACHE: LazyLock<FdCache> = LazyLock::new(|| FdCache::new(bound_of(getrlimit(Resource::Nofile).current)));
 
+impl State {
+    fn stays(&self) -> bool {
+        self.pinned || self.forced
+    }
+}
+
 /// All file systems of the process share one.
 pub(super) struct FdCache {
     bound: AtomicUsize,
@@ -39,12 +45,13 @@ pub(super) struct FdCache {
 /// Where one `HostRef` keeps its descriptor.
 pub(super) struct Slot {
     cache: &'static FdCache,
-    forced: bool,
     state: Mutex<State>,
 }
 
 struct State {
     fd: Option<Arc<OwnedFd>>,
+    /// It could not be had again.
+    forced: bool,
     pinned: bool,
     used: bool,
     /// On the clock.
@@ -97,16 +104,16 @@ impl FdCache {
             return Err(Errno::MFILE);
         }
         self.held.fetch_add(1, Ordering::Relaxed);
-        let state = State { fd: Some(Arc::new(fd)), pinned: true, used: false, listed: false };
-        let slot = Arc::new(Slot { cache: self, forced: true, state: Mutex::new(state) });
+        let state = State { fd: Some(Arc::new(fd)), forced: true, pinned: false, used: false, listed: false };
+        let slot = Arc::new(Slot { cache: self, state: Mutex::new(state) });
         self.sweep();
         Ok(slot)
     }
 
     /// A slot that can be filled again after its descriptor gave way.
     pub fn slot(&'static self, fd: Option<OwnedFd>) -> Arc<Slot> {
-        let state = State { fd: None, pinned: false, used: false, listed: false };
-        let slot = Arc::new(Slot { cache: self, forced: false, state: Mutex::new(state) });
+        let state = State { fd: None, forced: false, pinned: false, used: false, listed: false };
+        let slot = Arc::new(Slot { cache: self, state: Mutex::new(state) });
         if let Some(fd) = fd {
             slot.fill(fd);
         }
@@ -149,7 +156,7 @@ impl FdCache {
             let Some(weak) = clock.pop_front() else { break };
             let Some(slot) = weak.upgrade() else { continue };
             let mut state = slot.state.lock();
-            if state.pinned || state.fd.is_none() {
+            if state.stays() || state.fd.is_none() {
                 state.listed = false;
             } else if state.used {
                 state.used = false;
@@ -191,7 +198,7 @@ impl Slot {
             return Arc::clone(there);
         }
         state.fd = Some(Arc::clone(&fd));
-        let list = !state.listed && !state.pinned;
+        let list = !state.listed && !state.stays();
         state.listed |= list;
         // Counted under the lock: whoever takes the descriptor away counts after this.
         self.cache.held.fetch_add(1, Ordering::Relaxed);
@@ -212,12 +219,22 @@ impl Slot {
 
     /// The descriptor may give way again.
     pub fn unpin(self: &Arc<Self>) {
-        if self.forced {
-            return;
-        }
+        self.loosen(|state| state.pinned = false);
+    }
+
+    /// What was forced can be had again from now on: its descriptor may give way, unless it is pinned.
+    pub fn ease(self: &Arc<Self>) {
+        self.loosen(|state| {
+            if std::mem::take(&mut state.forced) {
+                self.cache.forced.fetch_sub(1, Ordering::Relaxed);
+            }
+        });
+    }
+
+    fn loosen(self: &Arc<Self>, change: impl FnOnce(&mut State)) {
         let mut state = self.state.lock();
-        state.pinned = false;
-        let list = !state.listed && state.fd.is_some();
+        change(&mut state);
+        let list = !state.listed && !state.stays() && state.fd.is_some();
         state.listed |= list;
         drop(state);
         if list {
@@ -229,7 +246,7 @@ impl Slot {
     /// Lets the descriptor go now, unless it is pinned.
     pub fn release(&self) {
         let mut state = self.state.lock();
-        if state.pinned {
+        if state.stays() {
             return;
         }
         let fd = state.fd.take();
@@ -242,10 +259,11 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if self.state.get_mut().fd.is_some() {
+        let state = self.state.get_mut();
+        if state.fd.is_some() {
             self.cache.held.fetch_sub(1, Ordering::Relaxed);
         }
-        if self.forced {
+        if state.forced {
             self.cache.forced.fetch_sub(1, Ordering::Relaxed);
         }
     }

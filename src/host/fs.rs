@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use parking_lot::Mutex;
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, fcntl_getfl, fcntl_setfl, fstatvfs, openat, readlink, statx,
 };
@@ -19,7 +20,7 @@ use super::{
     cache::{FdCache, Slot, with_room},
     creds, meta, sys,
 };
-use crate::types::{Attr, Kind};
+use crate::types::{Attr, EntryName, Kind};
 
 /// Where there is no handle, the key's bytes begin with this instead of a handle type.
 const NO_HANDLE: [u8; 4] = [0xff; 4];
@@ -33,7 +34,7 @@ const STRIPPED: OFlags = OFlags::CREATE
     .union(OFlags::TMPFILE.difference(OFlags::DIRECTORY));
 
 /// An inode's identity on one file system for as long as it exists: the kernel's file handle (with generation)
-/// where the file system gives one, else inode number and birth time (and then the `HostRef` pins a descriptor).
+/// where the file system gives one, else inode number and birth time.
 ///
 /// Two keys are the same if file system and handle are: the handle says which inode it is.
 #[derive(Clone, Debug)]
@@ -88,10 +89,11 @@ pub struct Fs {
     watched: AtomicBool,
 }
 
-/// One inode: reopened by handle when needed, or pinned by a descriptor.
+/// One inode: reopened when needed, by its handle or by a name under which it was reached, or pinned by a descriptor.
 ///
-/// Where handles do not work (an unprivileged daemon, overlayfs without `nfs_export`) each `HostRef` pins a descriptor
-/// for its whole life: nothing can give way, and `adopt` answers EMFILE at the limit less 1,024.
+/// Where it can be opened by neither (handles do not work, nobody called [`HostRef::reached`] or the file system knows no
+/// birth time that tells a number used again) it pins a descriptor for its whole life: nothing can give way, and `adopt`
+/// answers EMFILE at the limit less 1,024.
 ///
 /// A cached descriptor keeps a file alive that others remove on the host, until it gives way or [`HostRef::attr`] sees
 /// that the last link is gone.
@@ -99,9 +101,20 @@ pub struct HostRef {
     fs: Arc<Fs>,
     key: FileKey,
     kind: Kind,
-    by_handle: bool,
+    again: Again,
     slot: Arc<Slot>,
 }
+
+/// How an inode is opened once more.
+enum Again {
+    ByHandle,
+    /// By the latest of these names that still leads to it (an unprivileged daemon may not open by handle).
+    ByName(Mutex<Vec<(Arc<HostRef>, EntryName)>>),
+    Never,
+}
+
+/// Names of one inode that are remembered to open it again.
+const MOST_NAMES: usize = 8;
 
 impl Fs {
     /// Opens the directory at `path` (symlinks followed: the human named it) as a source's root: its file system (the
@@ -222,22 +235,23 @@ impl Fs {
             return Err(Errno::XDEV);
         }
         let attr = meta::attr_of(&found)?;
-        let handle = match self.caps.handles.then(|| sys::name_to_handle(fd.as_fd())) {
-            Some(Ok(handle)) => Some(handle),
-            // Single inodes may have none: overlayfs does so with directories that it cannot find again.
-            None | Some(Err(Errno::OPNOTSUPP | Errno::OVERFLOW)) => None,
-            Some(Err(error)) => return Err(error),
+        let (handle, again) = match sys::name_to_handle(fd.as_fd()) {
+            Ok(handle) if self.caps.handles => (Some(handle), Again::ByHandle),
+            Ok(handle) => (Some(handle), Again::ByName(Mutex::default())),
+            // Whole file systems have none, and single inodes: overlayfs does so with directories that it cannot find again.
+            Err(Errno::OPNOTSUPP | Errno::OVERFLOW) if attr.btime.is_some() => (None, Again::ByName(Mutex::default())),
+            Err(Errno::OPNOTSUPP | Errno::OVERFLOW) => (None, Again::Never),
+            Err(error) => return Err(error),
         };
-        let by_handle = handle.is_some();
         let key = FileKey { fs: self.id, ino: attr.ino, handle: handle.unwrap_or_else(|| key_without_handle(&attr)) };
         // A descriptor for I/O in the cache would hold write access.
         let is_path = fcntl_getfl(&fd)?.contains(OFlags::PATH);
-        let slot = match (by_handle, is_path) {
-            (true, _) => self.cache.slot(is_path.then_some(fd)),
-            (false, true) => self.cache.forced(fd)?,
-            (false, false) => self.cache.forced(reopen(fd.as_fd(), OFlags::PATH)?)?,
+        let slot = match (&again, is_path) {
+            (Again::ByHandle, _) => self.cache.slot(is_path.then_some(fd)),
+            (Again::ByName(_) | Again::Never, true) => self.cache.forced(fd)?,
+            (Again::ByName(_) | Again::Never, false) => self.cache.forced(reopen(fd.as_fd(), OFlags::PATH)?)?,
         };
-        Ok((HostRef { fs: Arc::clone(self), key, kind: attr.kind, by_handle, slot }, attr))
+        Ok((HostRef { fs: Arc::clone(self), key, kind: attr.kind, again, slot }, attr))
     }
 
     /// The inode of a [`HostRef::stable_key`], if it still exists.
@@ -292,8 +306,80 @@ impl HostRef {
         if let Some(fd) = self.slot.get() {
             return Ok(fd);
         }
-        let fd = creds::with_read_search(|| self.open_by_handle(OFlags::PATH | OFlags::NOFOLLOW))?;
+        let fd = match &self.again {
+            Again::ByHandle => creds::with_read_search(|| self.open_by_handle(OFlags::PATH | OFlags::NOFOLLOW))?,
+            Again::ByName(names) => self.open_by_name(names)?,
+            // Its descriptor never goes.
+            Again::Never => return Err(Errno::STALE),
+        };
         Ok(self.slot.fill(fd))
+    }
+
+    /// It was found under this name: where handles do not work it is opened by it again, so that its descriptor can give
+    /// way.
+    pub fn reached(&self, dir: &Arc<HostRef>, name: &EntryName) {
+        let Again::ByName(names) = &self.again else { return };
+        let mut names = names.lock();
+        if names.last().is_some_and(|(last, known)| Arc::ptr_eq(last, dir) && known == name) {
+            return;
+        }
+        // A directory has no other.
+        names.retain(|(other, known)| self.kind != Kind::Dir && !(Arc::ptr_eq(other, dir) && known == name));
+        if names.len() == MOST_NAMES {
+            names.remove(0);
+        }
+        names.push((Arc::clone(dir), name.clone()));
+        drop(names);
+        self.slot.ease();
+    }
+
+    fn open_by_name(&self, names: &Mutex<Vec<(Arc<HostRef>, EntryName)>>) -> Result<OwnedFd> {
+        let names = names.lock().clone();
+        for (dir, name) in names.iter().rev() {
+            match Self::dir_fd(dir).and_then(|dir| self.open_as(&dir, name)) {
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::STALE | Errno::XDEV) => {}
+                done => return done,
+            }
+        }
+        Err(Errno::STALE)
+    }
+
+    /// `path_fd` of a directory; a loop, since a tree may be deeper than the stack.
+    fn dir_fd(dir: &Arc<HostRef>) -> Result<Arc<OwnedFd>> {
+        let mut missing = Vec::new();
+        let mut top = Arc::clone(dir);
+        let mut fd = loop {
+            if let Some(fd) = top.slot.get() {
+                break fd;
+            }
+            let Again::ByName(names) = &top.again else { break top.path_fd()? };
+            let (above, name) = names.lock().last().cloned().ok_or(Errno::STALE)?;
+            missing.push((top, name));
+            top = above;
+        };
+        while let Some((dir, name)) = missing.pop() {
+            fd = dir.slot.fill(dir.open_as(&fd, &name)?);
+        }
+        Ok(fd)
+    }
+
+    /// Opens it under a name; ESTALE if something else stands there by now.
+    fn open_as(&self, dir: &OwnedFd, name: &EntryName) -> Result<OwnedFd> {
+        let fd = super::open_child(dir.as_fd(), name)?;
+        if self.is(fd.as_fd())? { Ok(fd) } else { Err(Errno::STALE) }
+    }
+
+    /// `fd` leads to the same inode.
+    fn is(&self, fd: BorrowedFd<'_>) -> Result<bool> {
+        let found = stat_mount(fd)?;
+        if found.stx_mnt_id != self.fs.mount_id || found.stx_ino != self.key.ino {
+            return Ok(false);
+        }
+        Ok(if self.key.handle.starts_with(&NO_HANDLE) {
+            key_without_handle(&meta::attr_of(&found)?) == self.key.handle
+        } else {
+            sys::name_to_handle(fd)? == self.key.handle
+        })
     }
 
     /// Opens it for I/O. Only regular files and directories are ever opened; other kinds answer ENXIO. O_CLOEXEC,
@@ -312,7 +398,7 @@ impl HostRef {
         let wanted = flags - STRIPPED;
         let flags = wanted | OFlags::NONBLOCK | OFlags::NOCTTY;
         // Opening by handle passes by the permissions to read and to search.
-        let fd = if self.by_handle && !creds::acting() {
+        let fd = if matches!(self.again, Again::ByHandle) && !creds::acting() {
             self.open_by_handle(flags | OFlags::NOFOLLOW)?
         } else {
             reopen(self.path_fd()?.as_fd(), flags - OFlags::NOFOLLOW)?

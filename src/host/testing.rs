@@ -35,6 +35,12 @@ impl Served {
         self.root.path_fd().unwrap()
     }
 
+    /// Once more the root, to be shared.
+    pub fn shared_root(&self) -> Arc<HostRef> {
+        let fd = rustix::fs::openat(self.fd(), ".", rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
+        Arc::new(self.fs.adopt(fd).unwrap().0)
+    }
+
     /// What lookup does.
     pub fn look_up(&self, entry: &str) -> (HostRef, Attr) {
         self.fs.adopt(open_child(self.fd().as_fd(), &name(entry)).unwrap()).unwrap()

@@ -231,5 +231,7 @@ impl Node {
             names.retain(|(p, n)| !(Arc::ptr_eq(p, parent) && n == name));
         }
         names.push((Arc::clone(parent), name.clone()));
+        drop(names);
+        self.file.host.reached(&parent.file.host, name);
     }
 }
