@@ -3,14 +3,14 @@
 use std::{
     io,
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
     path::Path,
 };
 
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, StatxFlags, statx},
+    fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx},
     mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags, fsconfig_create, fsmount, fsopen, unmount},
 };
 
@@ -59,17 +59,30 @@ impl Device {
     /// Ends the connection, whoever uses it: what waits for an answer gets an error.
     ///
     /// # Errors
-    /// The kernel's; a user may abort only by ending the process.
+    /// The kernel's; a user may abort only where `fusectl` is mounted, else by ending the process.
     pub fn abort(self) -> io::Result<()> {
-        let fs = fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_create(&fs)?;
-        let tree = fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
         // The device numbers of file systems without a device have major number 0; the connection is named by the minor.
         let name = format!("{}/abort", self.minor);
-        let abort = rustix::fs::openat(&tree, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let abort = match fusectl() {
+            Ok(tree) => openat(&tree, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?,
+            Err(Errno::PERM) => {
+                openat(CWD, Path::new(FUSECTL).join(name), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?
+            }
+            Err(error) => return Err(error.into()),
+        };
         rustix::io::write(&abort, b"1")?;
         Ok(())
     }
+}
+
+/// Where distributions mount the file system of the connections.
+const FUSECTL: &str = "/sys/fs/fuse/connections";
+
+/// A mount of our own of it.
+fn fusectl() -> rustix::io::Result<OwnedFd> {
+    let fs = fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&fs)?;
+    fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
 /// Detaches whatever is mounted at a path: by the kernel, or by `fusermount3` for a user.

@@ -10,6 +10,7 @@ use std::{
 use rustix::fs::{Mode, OFlags, RawDir};
 
 use super::door::{Door, Shows, Way, both_ways};
+use crate::harness::is_root;
 
 const MANY: usize = 5000;
 
@@ -80,7 +81,7 @@ fn removing_while_listing_loses_nothing() {
 
 #[test]
 fn what_the_kernel_forgets_is_forgotten() {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         return;
     }
     both_ways(|door| {
