@@ -148,6 +148,7 @@ impl View {
         }
         crash_point!("attributes-set");
         let after = node.file.host.attr()?;
+        state.ours(&attr, &after);
         if let Some((place, before, op)) = announced {
             let change = changed(kind.0, Some(before), Some(after));
             self.record(op, &place, &node, state, kind.1, &actor, change)?;

@@ -192,7 +192,9 @@ impl View {
         }
         crash_point!("linked");
         node.named(&parent, name);
+        let old = attr;
         let attr = node.file.host.attr()?;
+        state.ours(&old, &attr);
         if let (Some(place), Some(op)) = (place, announced) {
             let mut change = changed(ChangeKind::Link, before, Some(attr));
             change.from = from.map(|from| from.path);
@@ -306,6 +308,9 @@ impl View {
         let change = self.change(place, node, state, changed(ChangeKind::Remove, Some(before), None))?;
         match rest {
             Some((attr, mut now)) => {
+                // The file lives on under another name.
+                state.ours(&Attr { ctime: now.ctime, ..attr }, &attr);
+                self.lost_one_name(node, state, place);
                 now.nlink = attr.nlink;
                 now.ctime = attr.ctime;
                 state.head = super::file::Head::Known(change.node, now);

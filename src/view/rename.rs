@@ -7,8 +7,8 @@ use crate::{
     crash_point,
     host::{self, DirStream, Errno, RenameMode},
     policy::Policy,
-    types::{Actor, Caller, EntryName, Ino, Kind, ViewPath},
-    versions::{Change, ChangeKind, Content, OpKind},
+    types::{Actor, Attr, Caller, EntryName, Ino, Kind, NodeId, ViewPath},
+    versions::{Change, ChangeKind, Content, OpKind, State},
 };
 
 /// A name in a directory.
@@ -126,7 +126,8 @@ impl View {
         }
         let place = self.place_of(&to_path, node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
         let old_place = self.place_of(&from_path, node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
-        let before = self.before(&old_place, &node, state, &attr_now(&node)?, false)?;
+        let attr = attr_now(&node)?;
+        let before = self.before(&old_place, &node, state, &attr, false)?;
         let mut announced = Vec::new();
         if let (Some(displaced), Some((target, _))) = (&displaced, &target) {
             let place = self.place_of(&to_path, target.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
@@ -167,12 +168,14 @@ impl View {
         }
         node.file.lost_name(&from.dir.file, from.name);
         node.file.got_name(&to.dir.file, to.name);
-        let mut change = changed(ChangeKind::Rename, Some(before), Some(attr_now(&node)?));
+        let renamed = attr_now(&node)?;
+        state.ours(&attr, &renamed);
+        let mut change = changed(ChangeKind::Rename, Some(before), Some(renamed));
         change.from = Some(old_place.path.clone());
         changes.push(self.change(&place, &node, state, change)?);
         if let Some(session) = &mut state.session {
             // What is written from here on still belongs to the operation of the open, at the place that it had then.
-            session.seen = attr_now(&node)?;
+            session.seen = renamed;
         }
         self.append(op, OpKind::Rename, actor, changes).map(Some)
     }
@@ -181,10 +184,10 @@ impl View {
     fn displace(
         &self,
         target: &Arc<Node>,
-        attr: &crate::types::Attr,
+        attr: &Attr,
         path: &ViewPath,
         aside: &mut Option<EntryName>,
-    ) -> Result<crate::versions::State> {
+    ) -> Result<State> {
         let mut state = target.file.state.lock();
         let state = &mut *state;
         let place = self.place_of(path, target.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
@@ -223,13 +226,15 @@ impl View {
         nodes: (&Arc<Node>, &Arc<Node>),
         paths: (ViewPath, ViewPath),
     ) -> Result<()> {
-        for node in [nodes.0, nodes.1] {
+        let (moved, other) = nodes;
+        let sealed = |node: &Arc<Node>| -> Result<Attr> {
             let mut state = node.file.state.lock();
             if let Some(by) = state.session.as_ref().map(|session| session.actor.clone()) {
                 self.seal(node, &mut state, &by)?;
             }
-        }
-        let (moved, other) = nodes;
+            attr_now(node)
+        };
+        let (moved_was, other_was) = (sealed(moved)?, sealed(other)?);
         let to_path = self.path_in(to.dir, to.name)?;
         let place = self.place_of(&to_path, moved.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
         let change = self.expected(&place, moved, &mut moved.file.state.lock(), ChangeKind::Exchange, None)?;
@@ -248,7 +253,7 @@ impl View {
         nodes.0.file.got_name(&to.dir.file, to.name);
         nodes.1.file.got_name(&from.dir.file, from.name);
         let source = Arc::clone(&place.source);
-        let state_of = |node: &Arc<Node>, path: &ViewPath| -> Result<(crate::types::NodeId, crate::versions::State)> {
+        let state_of = |node: &Arc<Node>, was: &Attr, path: &ViewPath| -> Result<(NodeId, State)> {
             let mut state = node.file.state.lock();
             let place = super::record::Place {
                 source: Arc::clone(&source),
@@ -258,7 +263,8 @@ impl View {
             self.load(node, &mut state)?;
             let id = self.number(node, &mut state)?;
             let attr = attr_now(node)?;
-            let mut now = crate::versions::State::of(
+            state.ours(was, &attr);
+            let mut now = State::of(
                 &attr,
                 match state.known() {
                     Some(known) => known.content.clone(),
@@ -269,8 +275,8 @@ impl View {
             state.head = super::file::Head::Known(id, now.clone());
             Ok((id, now))
         };
-        let (id, moved_state) = state_of(moved, &paths.1)?;
-        let (_, other_state) = state_of(other, &paths.0)?;
+        let (id, moved_state) = state_of(moved, &moved_was, &paths.1)?;
+        let (_, other_state) = state_of(other, &other_was, &paths.0)?;
         let change = Change {
             source: source.id,
             path: paths.1,

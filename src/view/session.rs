@@ -12,7 +12,7 @@ use super::{
 use crate::{
     crash_point,
     host::Errno,
-    types::{Actor, Attr, Kind, OpId, Timestamp},
+    types::{Actor, Attr, Kind, OpId, Timestamp, ViewPath},
     versions::{ChangeKind, Content, Loss, OpKind, OpenMark, State},
 };
 
@@ -24,18 +24,38 @@ pub(crate) struct Session {
     pub actor: Actor,
     /// Where the file stood when the operation got its number.
     pub place: Place,
+    /// Its other names at that time, as far as we know them.
+    others: Vec<ViewPath>,
     /// The state before; none if the session's own open created the file.
     pub before: Option<State>,
     /// What `before` says of the content is safe in the store, or cannot be.
     pub kept: bool,
     /// As the file was when it was last recorded.
     pub seen: Attr,
+    /// As the file was at the open, or after the last change since then that we know to be of names or metadata only.
+    pub left: Attr,
     /// The operation is in the log.
     pub recorded: bool,
     /// It was recorded more than once, or by several handles.
     pub coalesced: bool,
     /// Handles open for writing.
     pub writers: Vec<(Fh, Actor)>,
+}
+
+fn same(one: &Attr, other: &Attr) -> bool {
+    (one.size, one.mtime, one.ctime) == (other.size, other.mtime, other.ctime)
+}
+
+impl FileState {
+    /// We changed names or metadata of the file, and they were `old` before and `new` after: that is no sign that its
+    /// content was changed behind us.
+    pub(crate) fn ours(&mut self, old: &Attr, new: &Attr) {
+        if let Some(session) = &mut self.session
+            && same(&session.left, old)
+        {
+            session.left = *new;
+        }
+    }
 }
 
 impl View {
@@ -77,10 +97,12 @@ impl View {
             op,
             marked: op,
             actor: actor.clone(),
+            others: self.other_names(node, &place),
             place,
             before: Some(before),
             kept,
             seen: attr,
+            left: attr,
             recorded: false,
             coalesced: false,
             writers: vec![(fh, actor)],
@@ -117,14 +139,40 @@ impl View {
             marked: op,
             actor: actor.clone(),
             place,
+            others: Vec::new(),
             before: None,
             kept: true,
             seen: attr,
+            left: attr,
             recorded: true,
             coalesced: false,
             writers: vec![(fh, actor)],
         });
         Ok(())
+    }
+
+    /// The paths in the source by which a file is known, but for `place`.
+    fn other_names(&self, node: &Node, place: &Place) -> Vec<ViewPath> {
+        let names = node.names.lock();
+        if names.len() < 2 {
+            return Vec::new();
+        }
+        let paths = names.iter().filter_map(|(parent, name)| Some(self.locate(&parent.path()?.join(name))?.1));
+        paths.filter(|path| *path != place.path).collect()
+    }
+
+    /// A file that is open for writing lost one of its names. If that is the one under which its operation will be recorded,
+    /// another is taken that it had at the open, too: what stands at the old one by then is not the file.
+    pub(crate) fn lost_one_name(&self, node: &Node, state: &mut FileState, lost: &Place) {
+        let Some(session) = &mut state.session else { return };
+        if session.recorded || session.place.path != lost.path {
+            return;
+        }
+        if let Some(place) = self.recording_place(node)
+            && session.others.contains(&place.path)
+        {
+            session.place = place;
+        }
     }
 
     /// Makes the old content safe, before the first byte is destroyed.
@@ -138,8 +186,8 @@ impl View {
         let content = self.keep(&place, &node.file, attr, id)?;
         let Some(session) = &mut state.session else { return Ok(()) };
         if let Some(before) = &mut session.before {
-            // Something changed since the open that we were not shown: a store through a mapping, or somebody beside us.
-            before.content = if before.is_current(attr) { content } else { Content::Lost(Loss::Mmap) };
+            // Else something changed since the open that we were not shown: a store through a mapping, or somebody beside us.
+            before.content = if same(&session.left, attr) { content } else { Content::Lost(Loss::Mmap) };
         }
         session.kept = true;
         // The log has the file open with its content in place, which from here on is not there any more.
@@ -162,17 +210,23 @@ impl View {
 
     /// Records what changed since the last time, for the writer `by`.
     pub(crate) fn seal(&self, node: &Node, state: &mut FileState, by: &Actor) -> Result<()> {
-        let Some(session) = &state.session else { return Ok(()) };
+        if state.session.is_none() {
+            return Ok(());
+        }
         let attr = match node.file.host.attr() {
             Ok(attr) => attr,
             Err(Errno::STALE) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        let seen = &session.seen;
-        let same = (seen.size, seen.mtime, seen.ctime) == (attr.size, attr.mtime, attr.ctime);
-        if same || node.file.links(&attr) == 0 {
+        let Some(session) = &state.session else { return Ok(()) };
+        if same(&session.seen, &attr) || node.file.links(&attr) == 0 {
             return Ok(());
         }
+        if !session.kept && same(&session.left, &attr) {
+            // Only metadata changed so far. The record of it closes the log's mark that the file is open.
+            self.keep_session(node, state, &attr)?;
+        }
+        let Some(session) = &state.session else { return Ok(()) };
         let known = state.known().cloned();
         // It may have moved since the open.
         let place = (session.recorded && session.actor != *by).then(|| self.recording_place(node)).flatten();

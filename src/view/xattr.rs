@@ -105,7 +105,11 @@ impl View {
             None => None,
         };
         let fd = node.file.host.path_fd()?;
-        let (Some(place), Some(before)) = (place, before) else { return Ok(apply(fd.as_fd())?) };
+        let (Some(place), Some(before)) = (place, before) else {
+            apply(fd.as_fd())?;
+            state.ours(&attr, &node.file.host.attr()?);
+            return Ok(());
+        };
         let actor = self.actor(caller);
         let change = self.expected(&place, &node, state, ChangeKind::Meta, Some(before.clone()))?;
         let op = self.announce(OpKind::Meta, &actor, vec![change])?;

@@ -84,3 +84,29 @@ fn a_file_that_is_renamed_while_it_is_written_is_taken_back_with_its_directory()
         Tree::of(mount.path(), Times::Compare).same(&before, first);
     }
 }
+
+#[test]
+fn metadata_that_changes_while_a_file_is_written_is_no_sign_of_a_strange_hand() {
+    for between in [
+        "chmod 600 f",
+        "touch -d 2001-02-03 f",
+        "ln f g",
+        "rm other",
+        "setfattr -n user.k -v v f",
+        "mv f g; mv g f",
+        "echo swapped > g; exchange f g; exchange f g",
+        "chmod 600 f; exec 4>>f; exec 4>&-; touch f",
+    ] {
+        let Some(mount) = Setup::new().file("f", "old\n").mount() else { return };
+        sh(mount.source(), "ln f other").ok();
+        let mut client = mount.client();
+        let before = Tree::of(mount.path(), Times::Compare);
+        point(&mut client, "before");
+        let exchange = "exchange() { python3 -c 'import ctypes, sys; a, b = map(str.encode, sys.argv[1:]); \
+                        sys.exit(ctypes.CDLL(None).renameat2(-100, a, -100, b, 2))' $1 $2; }";
+        sh(mount.path(), &format!("{exchange}; exec 3>>f; {between}; echo new >&3; exec 3>&-")).ok();
+        assert_eq!(std::fs::read(mount.at("f")).unwrap(), b"old\nnew\n", "{between}");
+        back_to(&mut client, "before");
+        Tree::of(mount.path(), Times::Compare).same(&before, between);
+    }
+}
