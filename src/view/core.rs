@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     host::{self, Fs, HostRef},
-    types::EntryName,
+    types::{EntryName, Timestamp},
     versions::Store,
 };
 
@@ -37,6 +37,8 @@ pub struct Core {
     pub(crate) storer: Storer,
     pub(crate) finisher: Finisher,
     pub(crate) under_way: UnderWay,
+    /// When it began to serve.
+    pub(super) started: Timestamp,
     pub(super) outside: Outside,
     /// When an open last found its file replaced, in nanoseconds, and whose it was; 0 once that one has opened something.
     pub(super) lost: super::lost::Lost,
@@ -56,6 +58,7 @@ impl Core {
             storer: Storer::new(),
             finisher: Finisher::default(),
             under_way: UnderWay::default(),
+            started: Timestamp::now(),
             outside: Outside::default(),
             store,
             files: FileTable::default(),

@@ -242,6 +242,8 @@ impl View {
                 PathAt::Now(now) => {
                     let Some(now) = self.place(source, &now) else { return Ok(Past::Absent) };
                     return match self.find_locked(&now, Follow::No) {
+                        // From now on the log knows of it.
+                        Ok(found) if self.changed_unseen(&found, op)? => continue,
                         Ok(found) => Ok(Past::Now(found)),
                         Err(ViewError::NotFound(_) | ViewError::NotADirectory(_)) => Ok(Past::Absent),
                         Err(error) => Err(error),

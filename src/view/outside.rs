@@ -240,7 +240,12 @@ fn read(core: &Core, watch: &Watch, feed: &mut Feed, most: usize) -> bool {
 impl View {
     /// Changes beside us are seen and told to the kernel, so that it may believe for long what it was told.
     pub fn is_told(&self) -> bool {
-        self.notify.get().is_some() && self.sources.iter().all(|source| source.fs.is_watched())
+        self.notify.get().is_some() && self.is_recorded_beside()
+    }
+
+    /// What is changed beside us is recorded soon after, with nobody asking.
+    pub(super) fn is_recorded_beside(&self) -> bool {
+        self.sources.iter().all(|source| source.fs.is_watched())
     }
 
     /// As `is_told`; and a name that was missing can be told of in one go with all others, too.

@@ -235,9 +235,9 @@ impl View {
         Ok(walked)
     }
 
-    /// Nothing was recorded since the moment was looked at, so that what was the same then still is.
+    /// What was the same when the moment was looked at still is: nothing was recorded since, and everything is.
     pub fn is_still(&self, then: &Then) -> bool {
-        self.core.recorded_up_to() == then.known
+        self.core.recorded_up_to() == then.known && self.is_recorded_beside()
     }
 
     /// Opens a file as it was.

@@ -1,7 +1,7 @@
 //! From the net effect to a plan: moves out of the way, removals, then from the top down what shall stand at each path.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
     sync::Arc,
 };
 
@@ -11,10 +11,11 @@ use super::{
     net::{Expected, Net, Wanted},
     plan::{Plan, Snapshot, unavailable},
     resolve::Follow,
+    source::Source,
 };
 use crate::{
     text::{Merged, merge},
-    types::{EntryName, Kind, NodeId, ViewPath},
+    types::{EntryName, Kind, NodeId, SourceId, ViewPath},
     versions::{ChangeKind, Content, HistoryQuery, NodeKey, State},
 };
 
@@ -36,6 +37,8 @@ pub(crate) struct Restore<'a> {
     taken: HashSet<ViewPath>,
     /// Paths at which the plan puts something.
     put: HashSet<ViewPath>,
+    /// The names of files with several, by source: where handles do not work, once they were looked for.
+    linked: HashMap<SourceId, HashMap<NodeKey, Vec<ViewPath>>>,
     unmet: Vec<Conflict>,
 }
 
@@ -53,6 +56,7 @@ impl<'a> Restore<'a> {
             moved_from: HashMap::new(),
             taken: HashSet::new(),
             put: HashSet::new(),
+            linked: HashMap::new(),
             unmet: Vec::new(),
         }
     }
@@ -423,9 +427,30 @@ impl<'a> Restore<'a> {
         Ok(())
     }
 
+    /// A name in the source that a file will have when moves and removals are done. `None` where it can be opened by handle.
+    fn other_name(&mut self, source: &Arc<Source>, key: &NodeKey) -> Result<Option<ViewPath>> {
+        if source.fs.caps().handles {
+            return Ok(None);
+        }
+        let linked = match self.linked.entry(source.id) {
+            Entry::Vacant(entry) => entry.insert(source.linked_names()?),
+            Entry::Occupied(entry) => entry.into_mut(),
+        };
+        let names = linked.get(key).map(Vec::as_slice).unwrap_or_default();
+        let stays = names
+            .iter()
+            .filter_map(|name| self.view.place(source.id, name))
+            .find(|name| !name.ancestors().any(|here| self.gone.contains(&here)));
+        let then = stays.map(|name| self.after_moves(&name));
+        Ok(then.and_then(|name| self.view.locate(&name).map(|(_, below)| below)))
+    }
+
     /// Does an inode still stand somewhere, by the log and by the host? (One in `aside/` does not.)
-    fn lives(&self, path: &ViewPath, key: &Option<NodeKey>) -> Result<bool> {
+    fn lives(&mut self, path: &ViewPath, key: &Option<NodeKey>) -> Result<bool> {
         let (Some(key), Some((source, _))) = (key, self.view.locate(path)) else { return Ok(false) };
+        if !source.fs.caps().handles {
+            return Ok(self.other_name(source, key)?.is_some());
+        }
         if !source.lives(key) {
             return Ok(false);
         }
@@ -543,6 +568,10 @@ impl<'a> Restore<'a> {
                 self.view.locate(other).filter(|(source, _)| Arc::ptr_eq(source, &place.source)).map(|(_, at)| at)
             }
             None => None,
+        };
+        let from = match (from, &key) {
+            (None, Some(key)) => self.other_name(&place.source, key)?,
+            (from, _) => from,
         };
         if from.is_none() && !self.lives(path, &key)? {
             self.unmet(path, ConflictCode::Unavailable, "the file it was a name of is gone");

@@ -1,11 +1,13 @@
 //! A source: one host directory that is served, opened once and never looked up by path again.
 
-use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
+use std::{collections::HashMap, os::fd::OwnedFd, path::PathBuf, sync::Arc};
+
+use rustix::fs::OFlags;
 
 use super::{Core, Result};
 use crate::{
-    host::{Errno, Fs, HostRef},
-    types::{EntryName, SourceId},
+    host::{self, DirStream, Errno, Fs, HostRef},
+    types::{EntryName, Kind, SourceId, ViewPath},
     versions::{Mode, NodeKey},
 };
 
@@ -59,6 +61,36 @@ impl Source {
 
     pub(crate) fn lives(&self, key: &NodeKey) -> bool {
         self.open_key(key).is_ok_and(|host| host.attr().is_ok_and(|attr| attr.nlink > 0))
+    }
+
+    /// The paths in the source of all files that have several names, by inode: how one is found where handles do not work.
+    pub(crate) fn linked_names(&self) -> Result<HashMap<NodeKey, Vec<ViewPath>>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let mut names: HashMap<NodeKey, Vec<ViewPath>> = HashMap::new();
+        let mut waiting = vec![(self.root.open(flags)?, ViewPath::root())];
+        while let Some((dir, below)) = waiting.pop() {
+            let mut stream = DirStream::new(dir);
+            for entry in stream.entries()? {
+                let path = below.join(&entry.name);
+                if !matches!(entry.kind, Kind::Dir | Kind::File) {
+                    continue;
+                }
+                match host::open_child(stream.fd(), &entry.name).and_then(|fd| self.fs.adopt(fd)) {
+                    Ok((dir, attr)) if attr.kind == Kind::Dir => match dir.open(flags) {
+                        Ok(fd) => waiting.push((fd, path)),
+                        // What may not be looked into has no names for us.
+                        Err(Errno::ACCESS | Errno::PERM | Errno::STALE) => {}
+                        Err(error) => return Err(error.into()),
+                    },
+                    Ok((file, attr)) if attr.nlink > 1 => {
+                        names.entry(NodeKey(file.stable_key())).or_default().push(path);
+                    }
+                    Ok(_) | Err(Errno::NOENT | Errno::XDEV) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(names)
     }
 
     /// Opens a source for `core`: its root, its number in the log, and what its file system can do with the store.

@@ -9,5 +9,5 @@ mod tree;
 pub use client::Client;
 pub use mounted::{Mounted, Setup, left_out};
 pub use random::Random;
-pub use shell::{Shell, as_child, as_user, program, sh, sh_as, wait_for, watcher};
+pub use shell::{Shell, as_child, as_user, is_root, program, sh, sh_as, some_owner, take_away, wait_for, watcher};
 pub use tree::{Times, Tree};

@@ -14,6 +14,8 @@ use wardfs::{
     view::{At, OnConflict, RevertTarget},
 };
 
+use crate::harness::is_root;
+
 /// One thing that a shell may do, on a small set of names so that they meet.
 #[derive(Clone, Debug)]
 enum Act {
@@ -37,6 +39,11 @@ enum Act {
 /// Names that acts choose from: files and directories at several depths.
 const PATHS: [&str; 10] = ["a", "b", "c", "d", "d/a", "d/b", "d/e", "d/e/a", "e", "e/a"];
 
+/// Another user than root must still be able to look into directories afterwards.
+fn modes() -> Vec<u32> {
+    if is_root() { vec![0o600, 0o644, 0o755, 0o4711] } else { vec![0o700, 0o744, 0o755, 0o4711] }
+}
+
 fn act() -> impl Strategy<Value = Act> {
     let path = 0..PATHS.len();
     prop_oneof![
@@ -50,7 +57,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => path.clone().prop_map(|path| Act::Rmdir { path }),
         4 => (path.clone(), path.clone()).prop_map(|(from, to)| Act::Rename { from, to }),
         1 => (path.clone(), path.clone()).prop_map(|(from, to)| Act::Exchange { from, to }),
-        2 => (path.clone(), prop::sample::select(vec![0o600, 0o644, 0o755, 0o4711])).prop_map(|(path, mode)| Act::Chmod { path, mode }),
+        2 => (path.clone(), prop::sample::select(modes())).prop_map(|(path, mode)| Act::Chmod { path, mode }),
         1 => (path.clone(), any::<u8>()).prop_map(|(path, value)| Act::Xattr { path, value }),
         2 => (path.clone(), any::<u8>()).prop_map(|(path, byte)| Act::ToolWrite { path, byte }),
         1 => path.clone().prop_map(|path| Act::ToolDelete { path }),

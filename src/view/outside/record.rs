@@ -6,7 +6,7 @@ use rustix::fs::OFlags;
 
 use super::{
     super::{
-        Core, Result, View,
+        Core, Found, Result, View,
         core::WHOLE_COPY_MAX,
         file::{File, FileState, Head},
         lookup::STAGE_PREFIX,
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     crash_point,
     host::{self, HostRef},
-    types::{Actor, Attr, Kind, NodeId},
+    types::{Actor, Attr, Channel, Kind, NodeId, OpId},
     versions::{Change, ChangeKind, Content, HistoryQuery, Loss, NodeKey, OpKind, State},
 };
 
@@ -105,7 +105,7 @@ impl Core {
     /// Compares a file with what the log knows, after reports of it may have been lost.
     pub(super) fn compare(&self, file: &Arc<File>) -> Result<Option<Place>> {
         let Some((view, node, place)) = self.place_of_file(file) else { return Ok(None) };
-        view.changed_beside(&node, &place, &Actor::of(crate::types::Channel::External), false)
+        view.changed_beside(&node, &place, &Actor::of(Channel::External), false)
     }
 
     /// A file that somebody refers to, by a name that it has now.
@@ -245,6 +245,29 @@ impl View {
     /// not know it is said that the old one is lost.
     fn changed_beside(&self, node: &Arc<Node>, place: &Place, actor: &Actor, written: bool) -> Result<Option<Place>> {
         let _tree = self.core.tree.read();
+        self.changed_beside_locked(node, place, actor, written)
+    }
+
+    /// Where nobody tells of changes beside us: records one that a file shows which the log has not changed since an
+    /// operation. False if there is none. The tree lock is held by the caller.
+    pub(in crate::view) fn changed_unseen(&self, found: &Found, since: OpId) -> Result<bool> {
+        if found.attr.kind != Kind::File || self.is_recorded_beside() {
+            return Ok(false);
+        }
+        let Some(place) = self.recording_place(&found.node) else { return Ok(false) };
+        // The kernel's clock for inodes is behind ours, never before it.
+        let then = self.core.store.operation(since)?.map_or(self.core.started, |operation| operation.time);
+        let written = found.attr.ctime > then;
+        Ok(self.changed_beside_locked(&found.node, &place, &Actor::of(Channel::External), written)?.is_some())
+    }
+
+    fn changed_beside_locked(
+        &self,
+        node: &Arc<Node>,
+        place: &Place,
+        actor: &Actor,
+        written: bool,
+    ) -> Result<Option<Place>> {
         let mut state = node.file.state.lock();
         let state = &mut *state;
         self.load(node, state)?;

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 
 use serde_json::json;
 
-use crate::harness::{Setup, sh};
+use crate::harness::{Setup, sh, some_owner};
 
 #[test]
 fn a_tools_write_is_seen_by_the_next_read() {
@@ -86,10 +86,11 @@ fn a_reader_keeps_the_content_that_it_opened() {
 #[test]
 fn a_tools_write_keeps_mode_owner_and_attributes() {
     let Some(mount) = Setup::new().file("a", "one\n").mount() else { return };
-    sh(mount.source(), "chmod 751 a; chown 1000:2000 a; setfattr -n user.k -v v a; ln a b").ok();
+    let owner = some_owner();
+    sh(mount.source(), &format!("chmod 751 a; chown {owner} a; setfattr -n user.k -v v a; ln a b")).ok();
     let mut client = mount.client();
     client.call("edit", &json!({"path": "a", "edits": [{"old_text": "one", "new_text": "two"}]}));
-    let wanted = "751 1000:2000 2\ntwo\nuser.k=\"v\"\n";
+    let wanted = format!("751 {owner} 2\ntwo\nuser.k=\"v\"\n");
     let script = "stat -c '%a %u:%g %h' a; cat b; getfattr -d a | grep user";
     assert_eq!(sh(mount.path(), script).ok(), wanted);
     assert_eq!(sh(mount.source(), script).ok(), wanted);

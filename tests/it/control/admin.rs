@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use wardfs::control::{Admin, AdminError, serve_admin};
 
 use super::room::{LONG, Talk};
+use crate::harness::is_root;
 
 struct Human;
 
@@ -60,7 +61,7 @@ fn commands_are_carried_out_and_faults_are_said() {
 /// Another user is told no, whatever the mode of the socket's file.
 #[test]
 fn nobody_else_may_command() {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         // Only root can be somebody else.
         return;
     }

@@ -2,7 +2,7 @@
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags, XattrFlags};
 
-use crate::harness::Random;
+use crate::harness::{Random, is_root};
 
 /// One operation. Paths are numbers, so that a list of them stays readable; handles are numbers of slots.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ fn path(random: &mut Random) -> String {
 }
 
 fn mode(random: &mut Random) -> Mode {
-    *random.pick(&[
+    let mode = *random.pick(&[
         Mode::from_raw_mode(0o644),
         Mode::from_raw_mode(0o755),
         Mode::from_raw_mode(0o600),
@@ -94,7 +94,9 @@ fn mode(random: &mut Random) -> Mode {
         // No setuid and setgid bits: a write by root through the mount clears them, as the README says.
         Mode::from_raw_mode(0o711),
         Mode::from_raw_mode(0o1777),
-    ])
+    ]);
+    // Another user than root could not look into all directories afterwards.
+    if is_root() { mode } else { mode | Mode::RWXU }
 }
 
 fn size(random: &mut Random) -> u64 {

@@ -10,13 +10,12 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    mount::{UnmountFlags, unmount},
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
 };
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Client, Shell};
+use super::{Client, Shell, take_away};
 
 /// What shall be mounted, and how.
 pub struct Setup {
@@ -330,7 +329,7 @@ impl Drop for Mounted {
                 let _ = child.wait();
             }
         }
-        while self.is_mounted() && unmount(&self.setup.mountpoint, UnmountFlags::DETACH).is_ok() {}
+        while self.is_mounted() && take_away(&self.setup.mountpoint) {}
         if let Some(daemon) = &self.daemon
             && !daemon.gone_within(5)
         {

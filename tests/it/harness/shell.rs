@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::mount::{UnmountFlags, unmount};
+
 /// What a command came to.
 #[derive(Debug)]
 pub struct Shell {
@@ -130,5 +132,31 @@ pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     while !done() {
         assert!(start.elapsed() < Duration::from_secs(10), "{what}: not within 10 s");
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// True if the tests may act as other users and mount by themselves.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whom the tests can give a file to, for `chown`: others as root, nobody but itself as another user.
+pub fn some_owner() -> String {
+    if is_root() {
+        return "1000:2000".to_owned();
+    }
+    format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
+}
+
+/// Unmounts what is mounted there, as somebody who does not know the daemon. True if it could.
+pub fn take_away(mountpoint: &Path) -> bool {
+    match unmount(mountpoint, UnmountFlags::DETACH) {
+        Err(rustix::io::Errno::PERM) => Command::new("fusermount3")
+            .args(["-u", "-z"])
+            .arg(mountpoint)
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|done| done.success()),
+        done => done.is_ok(),
     }
 }

@@ -3,7 +3,12 @@
 use serde_json::json;
 
 use super::{back_to, point};
-use crate::harness::{Mounted, Times, Tree, sh};
+use crate::harness::{Mounted, Times, Tree, sh, some_owner};
+
+/// A script that gives files to `$OWNER`.
+fn owned(script: &str) -> String {
+    format!("OWNER={}; {script}", some_owner())
+}
 
 /// A tree with one of everything.
 fn mixed() -> Option<Mounted> {
@@ -11,12 +16,12 @@ fn mixed() -> Option<Mounted> {
     let script = "mkdir -p t/src/deep/er t/empty; cd t
         for i in $(seq 50); do echo \"content $i\" > src/f$i; done
         head -c 300000 /dev/urandom > big; truncate -s 1M sparse; printf x | dd of=sparse bs=1 seek=500000 conv=notrunc status=none
-        chmod 600 src/f1; chmod 4755 src/f2; chown 1000:2000 src/f3; chmod 1777 empty; chmod 750 src/deep
+        chmod 600 src/f1; chmod 4755 src/f2; chown $OWNER src/f3; chmod 1777 empty; chmod 750 src/deep
         ln src/f4 src/deep/hard; ln src/f4 hard2; ln -s src/f5 soft; ln -s /nowhere dangling; ln -s ../src src/deep/up
         mkfifo pipe; setfattr -n user.tag -v value src/f6; setfattr -n user.dir -v d src
         printf n > \"$(printf 'na\\377me')\"; printf n > \"$(printf 'new\\nline')\"; : > -rf
         touch -d '1999-01-02 03:04:05.123456789 UTC' src/f7; touch -h -d @5 soft";
-    sh(mount.source(), script).ok();
+    sh(mount.source(), &owned(script)).ok();
     Some(mount)
 }
 
@@ -51,11 +56,11 @@ fn a_revert_of_everything_undoes_all_kinds_of_change() {
     let before = Tree::of(mount.path(), Times::Compare);
     let mut client = mount.client();
     point(&mut client, "before");
-    let script = "cd t; mv src/deep moved; mv src/f9 src/f10; echo changed > src/f11; chmod 777 src/f12; chown 5:5 src/f13
+    let script = "cd t; mv src/deep moved; mv src/f9 src/f10; echo changed > src/f11; chmod 777 src/f12; chown $OWNER src/f13
         rm hard2; ln src/f14 new-hard; rm soft; ln -s other soft; setfattr -x user.tag src/f6; setfattr -n user.new -v n src/f15
         mkdir new; echo new > new/file; truncate -s 10 big; rm -rf empty; : > empty; mv --exchange src/f16 src/f17 || true
         cp src/f18 src/f18.tmp; mv src/f18.tmp src/f18; rm -- -rf; chmod 700 src";
-    sh(mount.path(), script).ok();
+    sh(mount.path(), &owned(script)).ok();
     assert!(!Tree::of(mount.path(), Times::Compare).diff(&before).is_empty());
     back_to(&mut client, "before");
     Tree::of(mount.path(), Times::Compare).same(&before, "after the revert (-), before the changes (+)");
