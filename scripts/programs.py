@@ -1,14 +1,21 @@
-"""Runs programs in a view and on a plain copy of the same tree, compares, and takes all of it back by one revert."""
+"""Runs programs in a view and on a plain copy of the same tree, compares, and takes all of it back by one revert.
+
+With --killed the daemon is killed while they run, mounted again, and what the programs did so far is taken back.
+"""
 
 import argparse
 import hashlib
 import json
 import os
+import random
+import select
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ENV = {
@@ -254,8 +261,18 @@ class View:
         self.env = {**ENV, "XDG_RUNTIME_DIR": f"{work}/run", "XDG_STATE_HOME": f"{work}/state"}
         os.mkdir(f"{work}/run", 0o700)
         os.mkdir(self.at)
-        said = self.call("mount", "--json", "--store", f"{work}/store", f"{work}/source", self.at)
-        self.socket = said["socket"]
+        self.mount()
+
+    def mount(self):
+        said = self.call("mount", "--json", "--store", f"{self.work}/store", f"{self.work}/source", self.at)
+        self.socket, self.pid = said["socket"], said["pid"]
+
+    def kill(self):
+        """Ends the daemon as a crash would, and waits until it is gone."""
+        gone = os.pidfd_open(self.pid)
+        os.kill(self.pid, signal.SIGKILL)
+        select.select([gone], [], [])
+        os.close(gone)
 
     def call(self, *args):
         done = subprocess.run([self.wardfs, *args], env=self.env, capture_output=True, text=True)
@@ -290,11 +307,70 @@ def actors(view, since, allowed):
     return count
 
 
+# What is cut off by a kill, each from its own beginning.
+LOADS = [(vim, sed, git_commit, git_checkout, git_rebase), (cargo_build,), (npm_install,), (tar, rsync), (sqlite,), (remove_all,)]
+
+
+def attempt(load, at, shared):
+    """Runs programs until the first that fails."""
+    try:
+        for step in load:
+            step(at, shared)
+    except (Failed, AssertionError, OSError, subprocess.SubprocessError):
+        pass
+
+
+def killed(view, shared, rounds, seed, say, same):
+    """Kills the daemon at random moments of the programs; what they did so far is there, recorded, and can be taken back."""
+    chance = random.Random(seed)
+    first = manifest(f"{view.work}/source", True)
+    lasts = {}
+    for turn in range(rounds):
+        load = LOADS[turn % len(LOADS)]
+        names = " ".join(step.__name__ for step in load)
+        since = view.last()
+        if load not in lasts:
+            before = time.monotonic()
+            attempt(load, view.at, shared)
+            lasts[load] = time.monotonic() - before
+            view.on("revert", "--since", str(since), "--yes")
+            if not same(f"{names}, not cut off", first, manifest(f"{view.work}/source", True)):
+                return
+            since = view.last()
+        after = chance.uniform(0, lasts[load])
+        worker = threading.Thread(target=attempt, args=(load, view.at, shared))
+        worker.start()
+        time.sleep(after)
+        view.kill()
+        worker.join()
+        before = time.monotonic()
+        view.mount()
+        took = time.monotonic() - before
+        left = manifest(f"{view.work}/source", True)
+        what = f"{names}, killed after {after:.2f} s of {lasts[load]:.2f} s"
+        if not same(f"{what}, the view", left, manifest(view.at, True)):
+            return
+        operations = view.last() - since
+        view.on("revert", "--since", str(since), "--yes") if operations else None
+        fine = same(f"{what}, taken back", first, manifest(f"{view.work}/source", True))
+        if fine and operations:
+            view.on("revert", "--since", str(view.last() - 1), "--yes")
+            fine = same(f"{what}, put back", left, manifest(f"{view.work}/source", True))
+            view.on("revert", "--since", str(since), "--yes")
+        say("kill", f"{what}: mounted again in {took:.2f} s, {operations} operations" + (", all exact" if fine else ""))
+        if not fine:
+            return
+    view.call("verify", "--store", f"{view.work}/store")
+    say("kill", f"{rounds} rounds; the store is whole")
+
+
 def main():
     args = argparse.ArgumentParser()
     args.add_argument("--wardfs", required=True)
     args.add_argument("--name", required=True)
     args.add_argument("--only", nargs="*", help="these programs alone")
+    args.add_argument("--killed", type=int, metavar="ROUNDS", help="kill the daemon while they run")
+    args.add_argument("--seed", type=int, default=int(time.time()))
     args.add_argument("source")
     args = args.parse_args()
     failed = 0
@@ -322,6 +398,10 @@ def main():
         first = manifest(f"{work}/source", True)
         say("start", f"{len(first)} entries")
         same("the view at the start", first, manifest(view.at, True))
+        if args.killed:
+            say("start", f"seed {args.seed}")
+            killed(view, shared, args.killed, args.seed, say, same)
+            return 1 if failed else 0
         moments = [(0, first)]
         for step, commands in STEPS:
             if args.only and step.__name__ not in args.only:

@@ -5,8 +5,6 @@ use std::{
     io::Read,
 };
 
-use rusqlite::{Connection, params};
-
 use super::{
     Content, Store, StoreError,
     blobs::start_of,
@@ -69,11 +67,11 @@ impl Store {
     pub fn verify(&self) -> Result<VerifyReport> {
         let _still = self.keeping.turn();
         self.indexer.ask(|_| Ok(()))?;
-        let marker = Marker::open(&self.path.join("index.db"))?;
         let mut report = VerifyReport::default();
-        let until = marker.applied()?;
         let folded = self.path.join("tmp").join(format!("{}.db", self.tmp_name()));
-        let checked = self.verify_log(until, &folded, &mut report);
+        let index = Index::create(&folded, "verify")?;
+        let marker = Marker::open_beside(&self.path.join("index.db"), Some(&folded))?;
+        let checked = self.verify_log(index, &marker, &mut report);
         let removed = super::index::remove(&folded);
         checked?;
         removed?;
@@ -84,8 +82,9 @@ impl Store {
         Ok(report)
     }
 
-    fn verify_log(&self, until: u64, folded: &std::path::Path, report: &mut VerifyReport) -> Result<()> {
-        let mut index = Index::create(folded, "verify")?;
+    /// Checks the log as far as the index goes, and holds the index to what the log folds to.
+    fn verify_log(&self, mut folded: Index, marker: &Marker, report: &mut VerifyReport) -> Result<()> {
+        let until = marker.applied()?;
         let mut batch: Vec<Record> = Vec::new();
         let (mut at, mut whole) = (0, true);
         loop {
@@ -110,50 +109,24 @@ impl Store {
             report.records += 1;
             batch.push(record);
             if batch.len() == 4096 && whole {
-                index.apply(&batch, u64::MAX)?;
+                folded.apply(&batch, u64::MAX)?;
                 batch.clear();
             }
         }
         if whole {
-            index.apply(&batch, u64::MAX)?;
-            drop(index);
-            self.compare(folded, report)?;
-        }
-        Ok(())
-    }
-
-    /// Holds the index to what the log folds to.
-    fn compare(&self, folded: &std::path::Path, report: &mut VerifyReport) -> Result<()> {
-        let db = Connection::open(folded)?;
-        let live = self.path.join("index.db");
-        db.execute("ATTACH ?1 AS live", params![live.to_string_lossy()])?;
-        for (table, columns) in COMPARED {
-            let count = |one: &str, other: &str| -> Result<i64> {
-                let sql = format!(
-                    "SELECT count(*) FROM (SELECT {columns} FROM {one}.{table} EXCEPT SELECT {columns} FROM {other}.{table})"
-                );
-                Ok(db.query_row(&sql, [], |row| row.get(0))?)
-            };
-            let missing = count("main", "live")?;
-            // What was appended since the check began is in the index alone.
-            let extra = if *table == "op" || *table == "blob" { self.unknown(&db, table)? } else { 0 };
-            if missing > 0 || extra > 0 {
-                report.damage.push(format!(
-                    "the index does not say what the log says: {missing} rows of `{table}` are missing, {extra} are wrong; \
-                     remove index.db, and it is built anew"
-                ));
+            folded.apply(&batch, u64::MAX)?;
+            drop(folded);
+            for (table, columns) in COMPARED {
+                let (missing, extra) = marker.differences(table, columns)?;
+                if missing > 0 || extra > 0 {
+                    report.damage.push(format!(
+                        "the index does not say what the log says: {missing} rows of `{table}` are missing, {extra} are \
+                         wrong; remove index.db, and it is built anew"
+                    ));
+                }
             }
         }
         Ok(())
-    }
-
-    /// Rows that the log knows nothing of, though it reaches as far.
-    fn unknown(&self, db: &Connection, table: &str) -> Result<i64> {
-        let sql = format!(
-            "SELECT count(*) FROM live.{table} AS l WHERE l.lsn < (SELECT v FROM main.meta WHERE k = 'applied')
-             AND NOT EXISTS (SELECT 1 FROM main.{table} AS m WHERE m.lsn = l.lsn)"
-        );
-        Ok(db.query_row(&sql, [], |row| row.get(0))?)
     }
 
     fn verify_contents(&self, blobs: &[Kept], report: &mut VerifyReport, bad: &mut Bad) -> Result<()> {

@@ -49,8 +49,16 @@ pub(in crate::versions) struct Marker {
 
 impl Marker {
     pub fn open(path: &Path) -> Result<Marker> {
+        Self::open_beside(path, None)
+    }
+
+    /// With another index at its side, to be compared.
+    pub fn open_beside(path: &Path, other: Option<&Path>) -> Result<Marker> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(path, flags)?;
+        if let Some(other) = other {
+            db.execute("ATTACH ?1 AS other", params![other.to_string_lossy()])?;
+        }
         // What is read from here on is of one moment.
         db.execute_batch("BEGIN")?;
         let marker = Marker { db };
@@ -60,6 +68,15 @@ impl Marker {
 
     fn number(&self, sql: &str) -> Result<i64> {
         Ok(self.db.query_row(sql, [], |row| row.get(0))?)
+    }
+
+    /// How many rows of a table the other index has and this one has not, and the reverse.
+    pub fn differences(&self, table: &str, columns: &str) -> Result<(i64, i64)> {
+        let count = |one: &str, other: &str| {
+            let rows = |index: &str| format!("SELECT {columns} FROM {index}.{table}");
+            self.number(&format!("SELECT count(*) FROM ({} EXCEPT {})", rows(one), rows(other)))
+        };
+        Ok((count("other", "main")?, count("main", "other")?))
     }
 
     /// References recorded after this look have higher numbers.

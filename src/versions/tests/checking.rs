@@ -3,11 +3,12 @@
 use std::{
     io::Write,
     process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use super::{
     dropping::{ago, noise},
-    ground::{Ground, change, furnish, state},
+    ground::{Ground, append, change, create, furnish, operation, state},
 };
 use crate::{
     types::{Kind, OpId},
@@ -51,6 +52,32 @@ fn a_whole_store_is_found_whole_before_and_after_a_collection() {
         0,
         "nothing is left of the check"
     );
+}
+
+#[test]
+fn what_is_recorded_again_during_a_check_is_no_damage() {
+    let ground = Ground::new();
+    let store = ground.open();
+    furnish(&store, 20);
+    let op = append(&store, vec![create("open", 77, 1)]);
+    let checked = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // A file that stays open: its one operation is recorded anew with each flush.
+        let writer = scope.spawn(|| {
+            for size in 2..30_000 {
+                store.append(&operation(op, vec![create("open", 77, size)])).expect("appended");
+                if checked.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let found: Vec<_> = (0..2).map(|_| store.verify().map(|report| report.damage)).collect();
+        checked.store(true, Ordering::Relaxed);
+        writer.join().expect("written");
+        for damage in found {
+            assert_eq!(damage.expect("checked"), Vec::<String>::new());
+        }
+    });
 }
 
 #[test]
