@@ -12,7 +12,8 @@ use std::{
 
 use parking_lot::Mutex;
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, fcntl_getfl, fcntl_setfl, fstatvfs, openat, readlink, statx,
+    AtFlags, CWD, FsWord, Mode, OFlags, Statx, StatxFlags, fcntl_getfl, fcntl_setfl, fstatfs, fstatvfs, openat,
+    readlink, statx,
 };
 
 use super::{
@@ -164,7 +165,7 @@ impl Fs {
             mount_id: found.stx_mnt_id,
             fsid: fstatvfs(&mount)?.f_fsid.to_le_bytes(),
             mount,
-            caps: FsCaps { handles, reflink: false, fs_type: type_of_mount(found.stx_mnt_id) },
+            caps: FsCaps { handles, reflink: false, fs_type: type_of_mount(found.stx_mnt_id, dir)? },
             cache,
             watched: AtomicBool::new(false),
         })
@@ -465,10 +466,27 @@ fn key_without_handle(attr: &Attr) -> Box<[u8]> {
     [&NO_HANDLE[..], &attr.ino.to_le_bytes(), &birth.secs.to_le_bytes(), &birth.nanos.to_le_bytes()].concat().into()
 }
 
-/// Empty for a mount that this mount namespace does not list.
-fn type_of_mount(id: u64) -> String {
+/// What mountinfo says; what the file system itself says where the mount is not listed (below a changed root); else empty.
+fn type_of_mount(id: u64, dir: BorrowedFd<'_>) -> Result<String> {
     let mounts = std::fs::read("/proc/thread-self/mountinfo").unwrap_or_default();
-    parse_mount_type(&String::from_utf8_lossy(&mounts), id).unwrap_or_default()
+    match parse_mount_type(&String::from_utf8_lossy(&mounts), id) {
+        Some(listed) => Ok(listed),
+        None => Ok(type_of_magic(fstatfs(dir)?.f_type).to_owned()),
+    }
+}
+
+/// The types whose kinds of service differ, by statfs(2)'s number.
+fn type_of_magic(magic: FsWord) -> &'static str {
+    match magic {
+        0xef53 => "ext4",
+        0x5846_5342 => "xfs",
+        0x9123_683e => "btrfs",
+        0x0102_1994 => "tmpfs",
+        0x794c_7630 => "overlay",
+        0x6573_5546 => "fuse",
+        0x6969 => "nfs",
+        _ => "",
+    }
 }
 
 fn parse_mount_type(mountinfo: &str, id: u64) -> Option<String> {
