@@ -181,7 +181,7 @@ fn handles(dir: &Path) -> Check {
     let (good, finding) = match &opened {
         Ok((fs, _)) if fs.caps().handles => (true, format!("files of {} are found again by handle", fs.caps().fs_type)),
         Ok((fs, _)) => {
-            (false, format!("not for this user on {}: each known file costs a descriptor", fs.caps().fs_type))
+            (false, format!("not for this user on {}: files are found again by their names", fs.caps().fs_type))
         }
         Err(error) => (false, format!("{}: {error}", dir.display())),
     };

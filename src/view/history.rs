@@ -273,6 +273,7 @@ impl View {
     /// # Errors
     /// `NotFound` if there was none; `VersionPruned`, `TooLarge`.
     pub fn past_bytes(&self, path: &ViewPath, at: &At, limit: u64) -> Result<(Vec<u8>, Hash)> {
+        self.core.catch_up();
         let op = self.moment(at)?;
         let bytes = self.past_bytes_at(path, op, limit)?;
         let hash = Hash::of(&bytes);

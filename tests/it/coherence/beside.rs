@@ -209,3 +209,19 @@ fn reports_that_were_lost_cost_nothing_but_another_look() {
     });
     wait_for("the kernel's word for it", || mount.status()["outside"]["overflows"].as_u64() > Some(0));
 }
+
+#[test]
+fn the_past_is_never_what_somebody_wrote_just_now() {
+    let Some(mount) = mounted() else { return };
+    let mut client = mount.client();
+    for n in 0..40 {
+        let name = format!("new{n}");
+        fs::write(mount.beside(&name), "first\n").unwrap();
+        let then = client.call("checkpoint", &json!({"name": name}))["operation"].clone();
+        fs::write(mount.beside(&name), "second\n").unwrap();
+        let read = json!({"name": "read", "arguments": {"path": name, "at": then}});
+        let answer = client.request("tools/call", &read).to_string();
+        assert!(!answer.contains("second"), "{answer}");
+        assert!(client.call("read", &json!({"path": name})).to_string().contains("second"), "{name}");
+    }
+}

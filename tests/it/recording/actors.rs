@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Setup, sh, sh_as};
+use crate::harness::{Setup, sh, sh_as, wait_for};
 
 #[test]
 fn a_shell_is_known_by_process_command_and_user() {
@@ -40,6 +40,9 @@ fn one_sessions_work_is_taken_back_and_anothers_stays() {
 fn a_change_beside_the_mount_is_somebody_elses() {
     let Some(mount) = Setup::new().file("a", "one\n").mount() else { return };
     sh(mount.path(), "echo two > a").ok();
+    // The kernel tells of the close a moment after close(2); until then the file is open, and its changes are the shell's.
+    let asked = json!({"name": "write", "arguments": {"path": "a", "content": "", "dry_run": true}});
+    wait_for("the close", || mount.client().request("tools/call", &asked)["result"]["isError"] != true);
     std::fs::write(mount.beside("a"), "beside\n").unwrap();
     sh(mount.path(), "echo three > a").ok();
     let rows = mount.client().history(Some("a"));
