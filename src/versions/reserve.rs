@@ -10,7 +10,7 @@ use std::{
 use rustix::fs::FallocateFlags;
 
 /// Bytes in reserve.
-const SIZE: u64 = if cfg!(test) { 256 << 10 } else { 16 << 20 };
+pub(super) const SIZE: u64 = if cfg!(test) { 1 << 20 } else { 16 << 20 };
 
 /// The file `reserve`.
 pub(super) struct Reserve {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::ground::{Ground, append, create, key, operation};
 use crate::{
     types::{Hash, NodeId},
-    versions::{Content, Store, StoreError, StoreOptions},
+    versions::{Content, Store, StoreError, StoreOptions, reserve},
 };
 
 #[test]
@@ -84,7 +84,7 @@ fn what_was_begun_is_finished_out_of_the_reserve() {
     assert!(matches!(refused, Err(StoreError::NoSpace { .. })), "nothing new until the reserve is back: {refused:?}");
     filler.set_len(0).expect("emptied");
     let op = append(&store, vec![create("d", 4, 1)]);
-    assert_eq!(std::fs::metadata(ground.store().join("reserve")).expect("there").len(), 256 << 10, "it is back");
+    assert_eq!(std::fs::metadata(ground.store().join("reserve")).expect("there").len(), reserve::SIZE, "it is back");
     drop(store);
     let store = ground.open();
     assert_eq!(store.recovered().intents, []);
