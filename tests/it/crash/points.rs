@@ -50,7 +50,7 @@ const DROPPING: &[&str] = &[
     "segment-unlinked",
 ];
 
-fn seeds() -> u64 {
+pub fn seeds() -> u64 {
     std::env::var("WARDFS_TEST_SEEDS").ok().map_or(1, |value| value.parse().unwrap())
 }
 
