@@ -22,7 +22,7 @@ pub struct ToolError {
     pub details: Option<Box<Value>>,
     /// The same call may succeed in a moment.
     pub retryable: bool,
-    /// Something was changed nevertheless. Always false for this version's tools.
+    /// Something may have been changed nevertheless: the store failed on the way, and the next start of the daemon decides.
     pub applied: bool,
 }
 

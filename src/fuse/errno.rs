@@ -22,6 +22,7 @@ pub fn errno_of(error: &ViewError) -> Errno {
         ViewError::TooLarge { .. } => Errno::FBIG,
         ViewError::Cancelled => Errno::INTR,
         ViewError::Store(error) => error.errno(),
+        ViewError::Undecided(error) => errno_of(error),
         // Only tools ask for these.
         ViewError::Edit { .. }
         | ViewError::HashConflict { .. }

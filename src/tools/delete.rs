@@ -38,6 +38,6 @@ pub(super) fn run(call: &Call<'_>, args: &DeleteArgs) -> Result<Answer, ToolErro
     let targets = targets(call, args)?;
     mutation::run(call, args, args.operation_id.as_deref(), args.dry_run, |request| {
         let done = call.view.remove(request, &targets, args.recursive).map_err(errors::of)?;
-        mutation::told(call.view, request, &done)
+        Ok(mutation::told(call.view, request, &done))
     })
 }

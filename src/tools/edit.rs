@@ -249,7 +249,7 @@ impl Editing<'_> {
 
     fn told(&self, request: &Request, done: &Done, outcome: &Mutex<Outcome>) -> Result<EditResult, ToolError> {
         let outcome = std::mem::take(&mut *outcome.lock());
-        let mut result = EditResult::recalled(mutation::told(self.call.view, request, done)?);
+        let mut result = EditResult::recalled(mutation::told(self.call.view, request, done));
         if result.mutation.paths.is_empty() {
             result.path = errors::wire(&self.path);
         }

@@ -85,6 +85,7 @@ pub(super) fn of(error: ViewError) -> ToolError {
         }
         ViewError::InvalidArgument(_) => plain(Code::InvalidArgument),
         ViewError::Cancelled => cancelled(),
+        ViewError::Undecided(error) => ToolError { message, applied: true, ..of(*error) },
         ViewError::Store(error) => of_store(&error),
     }
 }

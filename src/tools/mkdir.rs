@@ -30,6 +30,6 @@ pub(super) fn run(call: &Call<'_>, args: &MkdirArgs) -> Result<Answer, ToolError
             }
             error
         })?;
-        mutation::told(call.view, request, &done)
+        Ok(mutation::told(call.view, request, &done))
     })
 }

@@ -32,6 +32,6 @@ pub(super) fn run(call: &Call<'_>, args: &MoveArgs, what: What) -> Result<Answer
             What::Move => call.view.move_path(request, &from, &to, args.overwrite, &expect),
             What::Copy => call.view.copy_path(request, &from, &to, args.overwrite, &expect),
         };
-        mutation::told(call.view, request, &done.map_err(errors::of)?)
+        Ok(mutation::told(call.view, request, &done.map_err(errors::of)?))
     })
 }

@@ -127,14 +127,12 @@ fn request_hash(tool: &str, args: &impl Serialize) -> Hash {
     Hash::of(format!("{tool}\n{value}").as_bytes())
 }
 
-/// The common part of an answer.
-pub(super) fn told(view: &View, request: &Request, done: &Done) -> Result<MutationResult, ToolError> {
-    let mut paths = Vec::new();
-    for (at, touched) in done.paths.iter().take(PATHS_MAX).enumerate() {
-        paths.push(touched_path(view, done, touched, at < VERSIONS_MAX)?);
-    }
+/// The common part of an answer. The change is made by now, so nothing that cannot be told of it makes it an error.
+pub(super) fn told(view: &View, request: &Request, done: &Done) -> MutationResult {
+    let shown = done.paths.iter().take(PATHS_MAX).enumerate();
+    let paths = shown.map(|(at, touched)| touched_path(view, done, touched, at < VERSIONS_MAX)).collect();
     let (diff, diff_truncated) = diff_of(view, &done.paths);
-    Ok(MutationResult {
+    MutationResult {
         operation: done.op.map(|op| op.0),
         replayed: false,
         dry_run: request.dry_run,
@@ -142,15 +140,15 @@ pub(super) fn told(view: &View, request: &Request, done: &Done) -> Result<Mutati
         paths_total: wide(done.paths.len()),
         diff,
         diff_truncated,
-    })
+    }
 }
 
-fn touched_path(view: &View, done: &Done, touched: &Touched, versions: bool) -> Result<TouchedPath, ToolError> {
+fn touched_path(view: &View, done: &Done, touched: &Touched, versions: bool) -> TouchedPath {
     let mut after = touched.after.as_ref().map(|side| side_info(side, done.op));
     let mut before = touched.before.as_ref().map(|side| side_info(side, None));
     if let Some(side) = before.as_mut().filter(|_| versions) {
         let was_at = touched.from.as_ref().unwrap_or(&touched.path);
-        side.version = version_before(view, was_at, side.kind, done.op)?;
+        side.version = version_before(view, was_at, side.kind, done.op);
     }
     let is_moved = touched.from.is_some() && touched.change == ChangeKind::Rename;
     if let Some(side) = after.as_mut()
@@ -163,13 +161,13 @@ fn touched_path(view: &View, done: &Done, touched: &Touched, versions: bool) -> 
             before.hash.clone_from(&side.hash);
         }
     }
-    Ok(TouchedPath {
+    TouchedPath {
         path: errors::wire(&touched.path),
         from: touched.from.as_ref().map(errors::wire),
         change: word(touched.change),
         before,
         after,
-    })
+    }
 }
 
 /// The hash of what is there; none if somebody was quicker.
@@ -187,15 +185,14 @@ fn side_info(side: &Side, op: Option<OpId>) -> SideInfo {
     }
 }
 
-/// The operation that last touched a path before `op`.
-fn version_before(view: &View, path: &ViewPath, kind: FileType, op: Option<OpId>) -> Result<Option<u64>, ToolError> {
+/// The operation that last touched a path before `op`; none if there is none, or the index cannot say.
+fn version_before(view: &View, path: &ViewPath, kind: FileType, op: Option<OpId>) -> Option<u64> {
     if let (Some(op), true) = (op, kind != FileType::Directory) {
-        return Ok(view.version_before(path, op).map_err(errors::of)?.map(|op| op.0));
+        return view.version_before(path, op).ok()?.map(|op| op.0);
     }
     let until = op.map(|op| Bound::Op(OpId(op.0.saturating_sub(1))));
     let query = ViewQuery { path: Some(path.clone()), until, limit: 1, ..ViewQuery::default() };
-    let page = view.history(&query).map_err(errors::of)?;
-    Ok(page.operations.first().map(|operation| operation.op.0))
+    view.history(&query).ok()?.operations.first().map(|operation| operation.op.0)
 }
 
 /// A change as results call it.

@@ -31,7 +31,7 @@ pub(super) fn run(call: &Call<'_>, args: &TransactionArgs) -> Result<Answer, Too
         let mut at = 0;
         let done = call.view.transact(request, &steps, &mut at);
         let done = done.map_err(|error| of_op(problems[at].of(error), at, args.ops[at].tool))?;
-        mutation::told(call.view, request, &done)
+        Ok(mutation::told(call.view, request, &done))
     })
 }
 

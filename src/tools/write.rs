@@ -133,7 +133,7 @@ fn numbered(path: &ViewPath, number: u32) -> Option<ViewPath> {
 }
 
 fn written(view: &View, request: &Request, done: &Done, asked: &ViewPath) -> Result<WriteResult, ToolError> {
-    let mutation = mutation::told(view, request, done)?;
+    let mutation = mutation::told(view, request, done);
     // Directories that were made come first.
     let file = done.paths.iter().rev().find(|touched| touched.after.as_ref().is_some_and(|s| s.kind == Kind::File));
     let path = match file {

@@ -125,9 +125,13 @@ impl Applying<'_> {
     ) -> Result<()> {
         let expected = host::open_child(dir.as_fd(), name)?;
         let (stage, staged) = self.stage(source, dir, change, after)?;
-        let taken = (|| -> Result<()> {
-            host::rename(stage.fd(), &staged, dir.as_fd(), name, RenameMode::Exchange)?;
-            crash_point!("exchanged");
+        let exchange = || host::rename(stage.fd(), &staged, dir.as_fd(), name, RenameMode::Exchange);
+        if let Err(error) = exchange() {
+            host::remove_file(stage.fd(), &staged)?;
+            return Err(error.into());
+        }
+        crash_point!("exchanged");
+        let verified = (|| -> Result<()> {
             let out = host::open_child(stage.fd(), &staged)?;
             let same = !crash::planted("exchange-mismatch")
                 && host::is_same_inode(out.as_fd(), expected.as_fd())?
@@ -136,16 +140,20 @@ impl Applying<'_> {
             if same && (ours || self.unchanged_content(before, &out, source)?) {
                 return Ok(());
             }
-            host::rename(stage.fd(), &staged, dir.as_fd(), name, RenameMode::Exchange)?;
-            crash_point!("exchanged-back");
             Err(ViewError::HashConflict { path: change.path.clone(), current: None })
         })();
+        let taken = verified.and_then(|()| {
+            crash_point!("exchange-verified");
+            self.put_away(stage.fd(), &staged, before)
+        });
         if let Err(error) = taken {
-            host::remove_file(stage.fd(), &staged)?;
+            // What came out is somebody's file: it goes back before anything is removed.
+            exchange().map_err(ViewError::undecided)?;
+            crash_point!("exchanged-back");
+            host::remove_file(stage.fd(), &staged).map_err(ViewError::undecided)?;
             return Err(error);
         }
-        crash_point!("exchange-verified");
-        self.put_away(stage.fd(), &staged, before)
+        Ok(())
     }
 
     /// What was at a path and came out in exchange: goes aside if its content is kept so, else away.

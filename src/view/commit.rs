@@ -33,7 +33,7 @@ impl View {
     /// kernel by `tell` after they are gone.
     ///
     /// # Errors
-    /// Those of the store before anything was changed; those of the host after everything was put back.
+    /// Those of the store before anything was changed; those of the host after everything was put back; `Undecided`.
     pub(crate) fn commit(
         &self,
         request: &Request,
@@ -67,7 +67,7 @@ impl View {
         if !crash::planted("intent-left-out") {
             let lsn = store.append(&operation)?;
             crash_point!("intent-appended");
-            store.settle(lsn)?;
+            store.settle(lsn).map_err(ViewError::undecided)?;
             crash_point!("intent-flushed");
         }
         // Directories by which watchers are told must be found before names move.
@@ -78,11 +78,11 @@ impl View {
         }
         crash_point!("all-applied");
         for step in &mut plan.steps {
-            self.settle_step(op, step, &mut held)?;
+            self.settle_step(op, step, &mut held).map_err(ViewError::undecided)?;
         }
         operation.changes = plan.steps.iter().map(|step| step.change.clone()).collect();
         operation.intent = store.durability() == Durability::Strict;
-        store.append(&operation)?;
+        store.append(&operation).map_err(ViewError::undecided)?;
         crash_point!("outcome-appended");
         if operation.intent {
             self.core.finisher.offer(op, plan.steps.iter().filter_map(|step| step.node.clone()).collect());
@@ -106,15 +106,15 @@ impl View {
             let applied = if in_place { done + 1 } else { done };
             if applied > 0 {
                 // From here on nothing is rolled forward: what a crash leaves is taken back by recovery.
-                self.core.store.withdrawn(op)?;
+                self.core.store.withdrawn(op).map_err(ViewError::undecided)?;
                 crash_point!("withdrawal-recorded");
             }
             for step in plan.steps[..applied].iter().rev() {
                 // The old content is in the store; if even this fails, recovery tries again.
-                back.apply(&step.source, &inverse(&step.change))?;
+                back.apply(&step.source, &inverse(&step.change)).map_err(ViewError::undecided)?;
                 crash_point!("step-taken-back");
             }
-            self.core.store.aborted(op)?;
+            self.core.store.aborted(op).map_err(ViewError::undecided)?;
             crash_point!("abort-recorded");
             told.clear();
             return Err(self.in_view_terms(step, error));

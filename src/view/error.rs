@@ -9,7 +9,7 @@ use crate::{
 /// The result of an operation on a view.
 pub type Result<T> = std::result::Result<T, ViewError>;
 
-/// Why an operation on a view was refused or failed. Nothing was changed.
+/// Why an operation on a view was refused or failed. Nothing was changed, but for [`ViewError::Undecided`].
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
     /// The host's error.
@@ -132,6 +132,21 @@ pub enum ViewError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// It failed between the promise of a change and its end: recovery makes it or takes it back.
+    #[error(
+        "{0}; whether the change is made is decided when the daemon is started again: look then, before it is repeated"
+    )]
+    Undecided(Box<ViewError>),
+}
+
+impl ViewError {
+    /// For errors after the promise of a change was recorded, and before its end was.
+    pub(crate) fn undecided(error: impl Into<ViewError>) -> ViewError {
+        match error.into() {
+            decided @ ViewError::Undecided(_) => decided,
+            error => ViewError::Undecided(Box::new(error)),
+        }
+    }
 }
 
 /// One path that stands in the way of a revert.

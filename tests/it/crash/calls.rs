@@ -1,4 +1,5 @@
-//! The daemon is killed before system calls that it makes, one kind after the other: also where the code names no point.
+//! The daemon is killed before system calls that it makes, one kind after the other, also where the code names no point; and
+//! gets errors from them.
 
 use std::process::{Child, Command, Stdio};
 
@@ -31,17 +32,17 @@ const CALLS: &[&str] = &[
 /// Of one thread, at most this many of the calls are let pass before the kill.
 const LET_PASS: usize = 12;
 
-/// A tracer that kills.
-struct Killer(Child);
+/// A tracer that changes what calls do.
+struct Tracer(Child);
 
-impl Killer {
-    /// The daemon is killed when one of its threads begins the call for the `count`th time.
-    fn before(mount: &Mounted, call: &str, count: usize) -> Killer {
+impl Tracer {
+    /// Each thread of the daemon gets `what` (a signal, an error) when it begins the call for the `count`th time.
+    fn before(mount: &Mounted, call: &str, what: &str, count: usize) -> Tracer {
         let pid = mount.pid().as_raw_nonzero().get();
         let mut command = Command::new("strace");
         command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
-        command.args(["-e", &format!("inject={call}:signal=KILL:when={count}"), "-p", &pid.to_string()]);
-        let killer = Killer(command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        command.args(["-e", &format!("inject={call}:{what}:when={count}"), "-p", &pid.to_string()]);
+        let tracer = Tracer(command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         wait_for("the tracer", || {
             let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
             threads.flatten().all(|thread| {
@@ -49,11 +50,11 @@ impl Killer {
                 !status.contains("TracerPid:\t0\n")
             })
         });
-        killer
+        tracer
     }
 }
 
-impl Drop for Killer {
+impl Drop for Tracer {
     fn drop(&mut self) {
         // Asked to end it lets go of the daemon, killed it would do so, too.
         if self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
@@ -68,11 +69,11 @@ fn round(durability: &str, call: &str, count: usize, seed: u64) -> Option<bool> 
     let (mut mount, first) = begin(durability, USUAL)?;
     mount.set_environment(&[("WARDFS_CRASH_SMALL", "1")]);
     mount.mount_again();
-    let killer = Killer::before(&mount, call, count);
+    let tracer = Tracer::before(&mount, call, "signal=KILL", count);
     let played = play(&mount, USUAL, seed, false);
     // Its tracer learns of its end before us.
     let died = mount.gone_within(1);
-    drop(killer);
+    drop(tracer);
     if died {
         oracle::judge(&mut mount, &played, &first);
     }
@@ -99,6 +100,47 @@ fn rounds(durability: &str, from: usize) {
             }
         }
     }
+}
+
+/// Errors of the disk and of limits, each of one call.
+const ERRORS: &[(&str, &str)] = &[
+    ("pwrite64", "ENOSPC"),
+    ("fdatasync", "EIO"),
+    ("openat2", "EMFILE"),
+    ("linkat", "EMLINK"),
+    ("renameat2", "EIO"),
+    ("unlinkat", "EIO"),
+    ("mkdirat", "EDQUOT"),
+    ("pwrite64", "EIO"),
+    ("utimensat", "EIO"),
+];
+
+/// Calls that fail, and what must hold then: what was refused changed nothing, what was acknowledged is there and recorded.
+fn refusals(durability: &str) {
+    for (at, (call, error)) in ERRORS.iter().enumerate() {
+        for seed in 0..seeds() {
+            let count = 1 + Random::new(seed * 1000 + at as u64).below(LET_PASS);
+            eprintln!("{durability}: {call} number {count} fails with {error}, seed {seed}");
+            let Some((mut mount, first)) = begin(durability, USUAL) else { return };
+            mount.mount_again();
+            let tracer = Tracer::before(&mount, call, &format!("error={error}"), count);
+            let played = play(&mount, USUAL, seed, true);
+            drop(tracer);
+            let _ = mount.umount();
+            assert!(mount.gone_within(30), "the daemon does not end");
+            oracle::judge(&mut mount, &played, &first);
+        }
+    }
+}
+
+#[test]
+fn errors_under_strict_durability() {
+    refusals("strict");
+}
+
+#[test]
+fn errors_under_relaxed_durability() {
+    refusals("relaxed");
 }
 
 #[test]

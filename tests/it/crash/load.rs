@@ -29,7 +29,7 @@ pub struct Played {
     pub cut_off: bool,
 }
 
-/// The daemon is gone.
+/// The daemon is gone, or refused what no scene goes on without.
 #[derive(Debug)]
 pub struct Gone;
 
@@ -58,7 +58,12 @@ impl Stage<'_> {
             assert!(matches!(gone.raw_os_error(), libc::ENOTCONN | libc::ECONNABORTED), "{gone}");
             return Err(Gone);
         }
-        done.unwrap_or_else(|error| panic!("{}: a step failed: {error}", self.played.name));
+        match done {
+            Ok(()) => {}
+            // What it did until then was not acknowledged as a whole.
+            Err(_) if self.refusals => return Err(Gone),
+            Err(error) => panic!("{}: a step failed: {error}", self.played.name),
+        }
         self.acknowledge();
         Ok(())
     }
@@ -94,9 +99,15 @@ impl Stage<'_> {
         let result = &answer["result"];
         if result["isError"] == json!(true) {
             assert!(self.refusals, "{tool} {arguments}: {answer}");
+            if result["structuredContent"]["applied"] == json!(true) {
+                // As if there had been no answer.
+                return Err(Gone);
+            }
             // Refused: nothing of it may be there.
             let now = Tree::of(&self.host, Times::Ignore);
-            self.played.acknowledged.same(&now, &format!("{tool} {arguments} was refused and changed something"));
+            self.played
+                .acknowledged
+                .same(&now, &format!("{tool} {arguments} was refused and changed something: {result}"));
             self.acknowledge();
             return Ok(());
         }
