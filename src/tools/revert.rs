@@ -10,7 +10,7 @@ use super::{Answer, errors, given, mutation, mutation::Mutation, native::Call, r
 use crate::{
     text,
     types::{OpId, ViewPath},
-    view::{At, Conflict, LastStep, OnConflict, Request, RevertTarget, View, ViewError},
+    view::{At, Conflict, ConflictCode, LastStep, OnConflict, Request, RevertTarget, View, ViewError},
 };
 
 /// Operations named in an answer.
@@ -27,8 +27,6 @@ const CONTENT_MAX: u64 = 1 << 20;
 pub(super) fn run(call: &Call<'_>, args: &RevertArgs) -> Result<Answer, ToolError> {
     let target = target(call.view, args)?;
     let on_conflict = match args.on_conflict {
-        // A dry run shows the conflicts and what could be done beside them.
-        OnRevertConflict::Fail if args.dry_run => OnConflict::Skip,
         OnRevertConflict::Fail => OnConflict::Fail,
         OnRevertConflict::Skip => OnConflict::Skip,
         OnRevertConflict::Merge => OnConflict::Merge,
@@ -47,6 +45,7 @@ pub(super) fn run(call: &Call<'_>, args: &RevertArgs) -> Result<Answer, ToolErro
         Ok(RevertResult {
             reverted: reverted.operations.iter().take(OPERATIONS_MAX).map(|op| op.0).collect(),
             conflicts: told(call.view, &reverted.conflicts, &reverted.operations),
+            refused: reverted.refused,
             confirm_token: reverted.confirm_token.clone(),
             mutation: mutation::told(call.view, request, &reverted.done),
         })
@@ -107,7 +106,7 @@ fn refused(view: &View, request: &Request, target: &RevertTarget, conflicts: Vec
     let operations = match target {
         RevertTarget::Operation(op) => vec![*op],
         RevertTarget::Path { .. } | RevertTarget::Actor { .. } | RevertTarget::To(_) | RevertTarget::Last(_) => {
-            view.revert(&look, target, OnConflict::Skip, None).map(|reverted| reverted.operations).unwrap_or_default()
+            view.revert(&look, target, OnConflict::Fail, None).map(|reverted| reverted.operations).unwrap_or_default()
         }
     };
     let list = told(view, &conflicts, &operations);
@@ -117,7 +116,8 @@ fn refused(view: &View, request: &Request, target: &RevertTarget, conflicts: Vec
 
 fn told(view: &View, conflicts: &[Conflict], operations: &[OpId]) -> Vec<ConflictInfo> {
     let info = |(at, conflict): (usize, &Conflict)| {
-        let diffs = if at < DIFFS_MAX { diffs(view, &conflict.path, operations) } else { None };
+        let shows = at < DIFFS_MAX && conflict.code != ConflictCode::Meta;
+        let diffs = if shows { diffs(view, &conflict.path, operations) } else { None };
         let (reverted_diff, later_diff) = diffs.unzip();
         ConflictInfo {
             path: errors::wire(&conflict.path),
@@ -159,6 +159,7 @@ impl Mutation for RevertResult {
 
     fn rendered(&self) -> String {
         let mut text = match self.reverted.as_slice() {
+            _ if self.refused => "it would be refused".to_owned(),
             [] => "nothing to take back".to_owned(),
             [one] => format!("took back operation {one}"),
             [first, .., last] => format!("took back {} operations, {last} to {first}", self.reverted.len()),

@@ -198,8 +198,10 @@ impl View {
                     }
                     if step.change.before.as_ref().is_some_and(|s| s.nlink <= 1) {
                         state.head = Head::Unknown(None);
+                        return self.abandon(state);
                     }
-                });
+                    Ok(())
+                })?;
             }
         }
         if let (Some(old), Some(from)) = (&old, &step.change.from)
@@ -226,6 +228,9 @@ impl View {
         let attr = found.node.file.host.attr()?;
         let xattrs = self.xattrs_of(&found.node)?;
         let content = after.content.clone();
+        // Under a writer's hands a file may have moved, or got other metadata.
+        let kept = matches!(step.change.kind, ChangeKind::Rename | ChangeKind::Meta);
+        let moved = step.change.before.as_ref().filter(|_| kept).map(|before| (before.clone(), after.mtime));
         *after = State::of(&attr, content);
         after.nlink = found.node.file.links(&attr);
         after.xattrs = xattrs;
@@ -235,6 +240,9 @@ impl View {
             state.head = Head::Known(id, after);
             state.last_op = op;
             state.hashed = None;
+            if let Some((old, planned)) = &moved {
+                state.changed_by_us(old, *planned, &attr);
+            }
         });
         step.node = Some(found.node);
         Ok(())

@@ -165,6 +165,8 @@ pub struct Conflict {
 pub enum ConflictCode {
     /// Someone changed the content later.
     Content,
+    /// Someone changed only owner, mode or attributes later: they stay, and stand in nobody's way.
+    Meta,
     /// It was created by the target and changed later.
     ModifiedSince,
     /// The path is taken by something else now.
@@ -185,6 +187,7 @@ impl ConflictCode {
     pub fn word(self) -> &'static str {
         match self {
             ConflictCode::Content => "content",
+            ConflictCode::Meta => "meta",
             ConflictCode::ModifiedSince => "modified_since",
             ConflictCode::Occupied => "occupied",
             ConflictCode::NoParent => "no_parent",

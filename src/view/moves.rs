@@ -5,7 +5,7 @@ use std::{collections::HashSet, os::fd::AsFd, sync::Arc};
 use super::{
     Done, Expect, Found, Request, Result, View, ViewError,
     mutate::name_of,
-    plan::{Plan, Snapshot, new_state},
+    plan::{Plan, new_state},
     resolve::Follow,
 };
 use crate::{
@@ -66,16 +66,6 @@ impl View {
         }
         self.plan_copy(request, plan, &found, &to)?;
         self.plan_removal(request, plan, &found, &Expect::Any, true, &mut HashSet::new())
-    }
-
-    /// As `plan_snapshot`, for a file that only moves: its content stays where it is.
-    pub(crate) fn plan_snapshot_kept(&self, found: &Found) -> Result<Snapshot> {
-        let mut state = found.node.file.state.lock();
-        self.no_writer(&found.path, &state)?;
-        let place = self.place_of(&found.path, found.node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
-        let attr = found.node.file.host.attr()?;
-        let before = self.before(&place, &found.node, &mut state, &attr, false)?;
-        Ok(Snapshot { id: self.number(&found.node, &mut state)?, state: before, bytes: None })
     }
 
     /// Makes room for something at `to`; `None` if it is there already.

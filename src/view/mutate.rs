@@ -10,6 +10,7 @@ use super::{
     Done, Expect, Found, NewContent, Request, Result, View, ViewError, WriteFile,
     commit::Told,
     content::only_file,
+    file::FileState,
     plan::{Plan, Snapshot, inherited, new_state},
     record::Place,
     resolve::Follow,
@@ -62,13 +63,19 @@ impl View {
 
     /// Runs a mutation; waits for writers, starts over after lost races, and tells the kernel when it is done.
     pub(crate) fn guarded(&self, mut attempt: impl FnMut() -> Result<(Done, Vec<Told>)>) -> Result<Done> {
+        self.guarded_while(|_| attempt())
+    }
+
+    /// As `guarded`; the attempt is told whether a writer that it meets will be waited for.
+    pub(super) fn guarded_while(&self, mut attempt: impl FnMut(bool) -> Result<(Done, Vec<Told>)>) -> Result<Done> {
         let deadline = Instant::now() + WRITER_WAIT;
         let mut races = 0;
         let (mut pause, longest) = WRITER_POLL;
         loop {
             // From the plan to the record nothing that the plan found in the store may be dropped.
             let hold = self.core.store.hold();
-            let attempted = attempt();
+            let waits = Instant::now() < deadline;
+            let attempted = attempt(waits);
             drop(hold);
             match attempted {
                 Ok((done, told)) => {
@@ -76,7 +83,7 @@ impl View {
                     crash_point!("told");
                     return Ok(done);
                 }
-                Err(ViewError::WriterOpen { .. }) if Instant::now() < deadline => {
+                Err(ViewError::WriterOpen { .. }) if waits => {
                     std::thread::sleep(pause);
                     pause = longest.min(pause * 2);
                 }
@@ -407,8 +414,34 @@ impl View {
     pub(crate) fn plan_snapshot(&self, found: &Found) -> Result<Snapshot> {
         let mut state = found.node.file.state.lock();
         self.no_writer(&found.path, &state)?;
+        self.snapshot_of(found, &mut state, false)
+    }
+
+    /// As `plan_snapshot`, for a file that only moves: its content stays where it is.
+    pub(crate) fn plan_snapshot_kept(&self, found: &Found) -> Result<Snapshot> {
+        let mut state = found.node.file.state.lock();
+        self.no_writer(&found.path, &state)?;
+        self.snapshot_of(found, &mut state, true)
+    }
+
+    fn snapshot_of(&self, found: &Found, state: &mut FileState, stays: bool) -> Result<Snapshot> {
         let place = self.place_of(&found.path, found.node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
-        self.snapshot(&place, &found.node, &mut state)
+        if !stays {
+            return self.snapshot(&place, &found.node, state);
+        }
+        let attr = found.node.file.host.attr()?;
+        let before = self.before(&place, &found.node, state, &attr, false)?;
+        Ok(Snapshot { id: self.number(&found.node, state)?, state: before, bytes: None })
+    }
+
+    /// As `plan_snapshot`, or `plan_snapshot_kept` if its content stays, of a file that somebody may have open for writing:
+    /// what he wrote so far is recorded first.
+    pub(crate) fn plan_snapshot_sealed(&self, found: &Found, stays: bool) -> Result<Snapshot> {
+        let mut state = found.node.file.state.lock();
+        if let Some(by) = state.session.as_ref().map(|session| session.actor.clone()) {
+            self.seal(&found.node, &mut state, &by)?;
+        }
+        self.snapshot_of(found, &mut state, stays)
     }
 
     /// The names in a directory that the view shows.
@@ -420,7 +453,7 @@ impl View {
     }
 
     /// Does the host's directory hold more than the view shows?
-    fn has_hidden(&self, found: &Found, shown: usize) -> Result<bool> {
+    pub(super) fn has_hidden(&self, found: &Found, shown: usize) -> Result<bool> {
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
         let all = crate::host::DirStream::new(found.node.file.host.open(flags)?).entries()?;
         Ok(all.len() > shown)

@@ -25,8 +25,17 @@ pub(crate) struct Wanted {
 /// What a path should be now.
 #[derive(Clone, Debug)]
 pub(crate) enum Expected {
-    Absent,
+    Absent { op: OpId },
     State { op: OpId, node: NodeId, state: Box<State> },
+}
+
+impl Expected {
+    /// The last of the changes that are taken back there.
+    pub fn op(&self) -> OpId {
+        match self {
+            Expected::Absent { op } | Expected::State { op, .. } => *op,
+        }
+    }
 }
 
 /// The net effect so far; changes are taken back newest first.
@@ -74,7 +83,7 @@ impl Net {
                 }
             }
             ChangeKind::Remove => {
-                self.expected.entry(now).or_insert(Expected::Absent);
+                self.expected.entry(now).or_insert(Expected::Absent { op });
                 self.wanted.insert(
                     change.path.clone(),
                     Wanted {
@@ -88,7 +97,7 @@ impl Net {
                 let Some(from) = &change.from else { return };
                 self.expect_after(op, change, now);
                 let was = self.present(from);
-                self.expected.entry(was).or_insert(Expected::Absent);
+                self.expected.entry(was).or_insert(Expected::Absent { op });
                 self.take_back_move(&change.path, from);
             }
             ChangeKind::Exchange => {
@@ -114,7 +123,7 @@ impl Net {
     fn expect_after(&mut self, op: OpId, change: &ViewChange, now: ViewPath) {
         let expected = match &change.after {
             Some(state) => Expected::State { op, node: change.node, state: Box::new(state.clone()) },
-            None => Expected::Absent,
+            None => Expected::Absent { op },
         };
         self.expected.entry(now).or_insert(expected);
     }

@@ -128,7 +128,8 @@ impl View {
             return self.snapshot_small(place, node, state);
         }
         let shared = node.file.links(&attr) > 1;
-        let copies = shared || place.source.mode == Mode::Copying;
+        let written = state.session.is_some();
+        let copies = shared || written || place.source.mode == Mode::Copying;
         let mut before = self.before(place, node, state, &attr, copies)?;
         let id = self.number(node, state)?;
         match &before.content {

@@ -5,25 +5,30 @@ use std::{
     sync::Arc,
 };
 
+mod clash;
+mod settle;
+
 use super::{
     Conflict, ConflictCode, Found, OnConflict, Request, Result, View, ViewError,
-    core::COPY_MAX,
     net::{Expected, Net, Wanted},
-    plan::{Plan, Snapshot, unavailable},
+    plan::{Plan, Snapshot},
     resolve::Follow,
     source::Source,
 };
 use crate::{
-    text::{Merged, merge},
-    types::{EntryName, Kind, NodeId, SourceId, ViewPath},
+    types::{EntryName, Kind, NodeId, OpId, SourceId, Timestamp, ViewPath},
     versions::{ChangeKind, Content, HistoryQuery, NodeKey, State},
 };
+pub(crate) use settle::Settled;
 
 /// A revert on its way to a plan. The tree lock is held for writing.
 pub(crate) struct Restore<'a> {
     view: &'a View,
     request: &'a Request,
     net: &'a Net,
+    how: OnConflict,
+    /// Whoever has a file open for writing may still be waited for.
+    waits: bool,
     wanted: BTreeMap<ViewPath, Wanted>,
     gone: BTreeSet<ViewPath>,
     /// Contents that come from a merge, by path.
@@ -43,11 +48,13 @@ pub(crate) struct Restore<'a> {
 }
 
 impl<'a> Restore<'a> {
-    pub fn new(view: &'a View, request: &'a Request, net: &'a Net) -> Self {
+    pub fn new(view: &'a View, request: &'a Request, net: &'a Net, how: OnConflict, waits: bool) -> Self {
         Restore {
             view,
             request,
             net,
+            how,
+            waits: waits && how != OnConflict::Force,
             wanted: net.wanted.clone(),
             gone: net.gone.clone(),
             merged: BTreeMap::new(),
@@ -61,113 +68,21 @@ impl<'a> Restore<'a> {
         }
     }
 
-    /// Deals with the conflicts as the caller chose; returns those that stay.
-    pub fn settle_conflicts(&mut self, found: Vec<Conflict>, on_conflict: OnConflict) -> Result<Vec<Conflict>> {
-        let mut left = Vec::new();
-        let mut dropped = HashSet::new();
-        for conflict in found {
-            match on_conflict {
-                OnConflict::Fail => left.push(conflict),
-                OnConflict::Force => {}
-                OnConflict::Skip => {
-                    dropped.insert(conflict.path.clone());
-                    left.push(conflict);
-                }
-                OnConflict::Merge => match self.merge(&conflict)? {
-                    Some(bytes) => {
-                        self.merged.insert(conflict.path.clone(), bytes);
-                    }
-                    None => left.push(conflict),
-                },
-                OnConflict::Aside => {
-                    if !self.put_aside(&conflict.path) {
-                        dropped.insert(conflict.path.clone());
-                    }
-                    left.push(conflict);
-                }
-            }
-        }
-        self.drop_wanted(&dropped);
-        // Under merge, what cannot be merged refuses the whole, as under fail.
-        if on_conflict == OnConflict::Merge && !left.is_empty() {
-            return Err(ViewError::RevertConflict(left));
-        }
-        Ok(left)
-    }
-
-    /// What is wanted of the things that stand at these paths now is wanted no more.
-    fn drop_wanted(&mut self, now: &HashSet<ViewPath>) {
-        if now.is_empty() {
-            return;
-        }
-        self.wanted.retain(|path, wanted| {
-            !now.contains(path) && wanted.now.as_ref().is_none_or(|stands| !now.contains(stands))
-        });
-        self.gone.retain(|path| !now.contains(path));
-    }
-
-    fn merge(&self, conflict: &Conflict) -> Result<Option<Vec<u8>>> {
-        let Some(Expected::State { op, state, .. }) = self.net.expected.get(&conflict.path) else { return Ok(None) };
-        let Some(wanted) = self
-            .wanted
-            .get(&conflict.path)
-            .filter(|wanted| wanted.now.as_ref().is_none_or(|now| *now == conflict.path))
-        else {
-            return Ok(None);
-        };
-        let Some((_, old)) = wanted.state.as_ref().filter(|(_, old)| old.kind == Kind::File) else { return Ok(None) };
-        if state.kind != Kind::File || unavailable(old).is_some() {
-            return Ok(None);
-        }
-        let Ok(found) = self.view.find_locked(&conflict.path, Follow::No) else { return Ok(None) };
-        let base = match &state.content {
-            Content::Live(_) => self.view.past_bytes_locked(&conflict.path, *op, COPY_MAX),
-            Content::None | Content::Target(_) | Content::Blob(_) | Content::Aside(_) | Content::Lost(_) => {
-                self.view.state_bytes(&conflict.path, state, COPY_MAX)
-            }
-        };
-        let Ok(base) = base else { return Ok(None) };
-        let ours = self.view.live_bytes(&found, COPY_MAX)?;
-        let theirs = self.view.state_bytes(&conflict.path, old, COPY_MAX)?;
-        match merge(&base, &ours, &theirs) {
-            Merged::Clean(bytes) => Ok(Some(bytes)),
-            Merged::Conflict(_) => Ok(None),
-        }
-    }
-
-    /// The old state goes to a name beside the path, which stays as it is. False if no state is wanted at that path.
-    fn put_aside(&mut self, path: &ViewPath) -> bool {
-        let Some(wanted) = self.wanted.remove(path) else { return false };
-        let (Some((node, state)), Some(parent), Some(name)) = (wanted.state, path.parent(), path.file_name()) else {
-            return true;
-        };
-        let op = match self.net.expected.get(path) {
-            Some(Expected::State { op, .. }) => op.0,
-            Some(Expected::Absent) | None => self.view.core.store.last_op().0,
-        };
-        let beside = [name.as_bytes(), format!(".{op}.reverted").as_bytes()].concat();
-        if let Ok(beside) = EntryName::new(&beside) {
-            self.wanted.insert(
-                parent.join(&beside),
-                Wanted { state: Some((node, State { nlink: 1, ..state })), ..Wanted::default() },
-            );
-        }
-        true
-    }
-
     /// The plan, and what it could not do.
     pub fn plan(mut self) -> Result<(Plan, Vec<Conflict>)> {
         self.keep_last_names()?;
         self.removals(false)?;
-        let between = self.moves()?;
+        let mut between = self.moves()?;
         self.removals(true)?;
-        for (from, to, found) in between {
-            self.rename(&found, &from, &to)?;
-        }
         let paths: Vec<ViewPath> = self.wanted.keys().cloned().collect();
         let mut links = Vec::new();
         let mut made: BTreeMap<NodeId, ViewPath> = BTreeMap::new();
+        // From the top down, so that each finds its directory.
         for path in paths {
+            if let Some((from, found)) = between.remove(&path) {
+                self.ready_parent(&path)?;
+                self.rename(&found, &from, &path)?;
+            }
             self.stand(&path, &mut made, &mut links)?;
         }
         for path in links {
@@ -224,27 +139,24 @@ impl<'a> Restore<'a> {
     fn removals(&mut self, dirs: bool) -> Result<()> {
         let mut gone: Vec<ViewPath> = self.gone.iter().cloned().collect();
         gone.sort_by_key(|path| std::cmp::Reverse(path.depth()));
-        let leaving: HashSet<ViewPath> = if dirs { self.leaving() } else { HashSet::new() };
         for path in gone {
             let Some(found) = self.look(&path)? else { continue };
-            // What stands where the same kind of thing shall stand again is changed, not removed.
-            let stays = self.wanted.get(&path).is_some_and(|wanted| {
-                let state = wanted.state.as_ref().map(|(_, state)| state);
-                !wanted.absent
-                    && wanted.now.is_none()
-                    && self.before_moves(&path) == path
-                    && state.is_some_and(|s| s.kind == found.attr.kind && (s.kind == Kind::Dir || s.nlink <= 1))
-            });
-            if stays || (found.attr.kind == Kind::Dir) != dirs {
-                continue;
+            if !self.stays(&path, &found) && (found.attr.kind == Kind::Dir) == dirs {
+                self.remove(&found)?;
             }
-            if dirs && !self.empties(&found, &leaving)? {
-                self.unmet(&path, ConflictCode::NotEmpty, "it holds other entries now, so it stays");
-                continue;
-            }
-            self.remove(&found)?;
         }
         Ok(())
+    }
+
+    /// What stands where the same kind of thing shall stand again is changed, not removed.
+    fn stays(&self, path: &ViewPath, found: &Found) -> bool {
+        self.wanted.get(path).is_some_and(|wanted| {
+            let state = wanted.state.as_ref().map(|(_, state)| state);
+            !wanted.absent
+                && wanted.now.is_none()
+                && self.before_moves(path) == *path
+                && state.is_some_and(|s| s.kind == found.attr.kind && (s.kind == Kind::Dir || s.nlink <= 1))
+        })
     }
 
     /// What is removed, and what is moved, from where it stands now.
@@ -258,12 +170,24 @@ impl<'a> Restore<'a> {
 
     /// Will a directory be empty once the plan is applied so far?
     fn empties(&self, found: &Found, leaving: &HashSet<ViewPath>) -> Result<bool> {
-        Ok(self.view.entries_of(found)?.iter().all(|name| leaving.contains(&found.path.join(name))))
+        let names = self.view.entries_of(found)?;
+        let all_leave = names.iter().all(|name| leaving.contains(&found.path.join(name)));
+        Ok(all_leave && !self.view.has_hidden(found, names.len())?)
+    }
+
+    /// What is there before a change that leaves the content where it is, or does not. Whoever has it open for writing is
+    /// waited for; under force, what he wrote so far is recorded.
+    fn snapshot(&self, found: &Found, stays: bool) -> Result<Snapshot> {
+        match (self.how, stays) {
+            (OnConflict::Force, _) => self.view.plan_snapshot_sealed(found, stays),
+            (_, true) => self.view.plan_snapshot_kept(found),
+            (_, false) => self.view.plan_snapshot(found),
+        }
     }
 
     fn remove(&mut self, found: &Found) -> Result<()> {
         self.view.writable(&found.node)?;
-        let before = self.view.plan_snapshot(found)?;
+        let before = self.snapshot(found, false)?;
         // A directory that the plan moves takes along what is in it.
         let path = self.after_moves(&found.path);
         let place = self
@@ -295,8 +219,8 @@ impl<'a> Restore<'a> {
     }
 
     /// Moves what stands elsewhere now: directly where the way is free, else to a name of our own in between. Returns those,
-    /// the shallowest target first.
-    fn moves(&mut self) -> Result<Vec<(ViewPath, ViewPath, Found)>> {
+    /// by where they go.
+    fn moves(&mut self) -> Result<BTreeMap<ViewPath, (ViewPath, Found)>> {
         let mut moves: Vec<(ViewPath, ViewPath)> = self
             .wanted
             .iter()
@@ -318,13 +242,13 @@ impl<'a> Restore<'a> {
         });
         moves.sort_by_key(|(from, _)| std::cmp::Reverse(from.depth()));
         let entangled = entangled(&moves);
-        let mut later = Vec::new();
+        let mut later = BTreeMap::new();
         for (at, (from, to)) in moves.into_iter().enumerate() {
             let Some(found) = self.look(&from)? else {
                 self.unmet(&from, ConflictCode::Content, "it was removed later");
                 continue;
             };
-            let blocked = self.look(&to)?.is_some();
+            let blocked = !self.taken.contains(&to) && self.look(&to)?.is_some();
             let parent_stands = to.parent().is_none_or(|parent| matches!(self.look(&parent), Ok(Some(_))));
             if !entangled && !blocked && parent_stands {
                 self.rename(&found, &from, &to)?;
@@ -334,7 +258,7 @@ impl<'a> Restore<'a> {
             let name = format!(
                 "{}revert-{}-{at}",
                 String::from_utf8_lossy(super::lookup::STAGE_PREFIX),
-                self.view.core.store.last_op()
+                self.net.expected.values().map(Expected::op).max().unwrap_or(OpId(0))
             );
             let Ok(name) = EntryName::new(name.as_bytes()) else { continue };
             let base = if self.view.is_multi() {
@@ -346,15 +270,14 @@ impl<'a> Restore<'a> {
             };
             let between = base.join(&name);
             self.rename(&found, &from, &between)?;
-            later.push((between, to, found));
+            later.insert(to, (between, found));
         }
-        later.sort_by_key(|(_, to, _)| to.depth());
         Ok(later)
     }
 
     fn rename(&mut self, found: &Found, from: &ViewPath, to: &ViewPath) -> Result<()> {
         self.view.writable(&found.node)?;
-        let before = self.view.plan_snapshot_kept(found)?;
+        let before = self.snapshot(found, true)?;
         let unversioned = found.class.unversioned;
         let (Some(place), Some(old)) = (self.view.place_of(to, unversioned), self.view.place_of(from, unversioned))
         else {
@@ -392,7 +315,7 @@ impl<'a> Restore<'a> {
         };
         if let Some(bytes) = self.merged.get(path) {
             let (hash, _) = self.view.core.store.put_blob(bytes)?;
-            (state.content, state.size) = (Content::Blob(hash), bytes.len() as u64);
+            (state.content, state.size, state.mtime) = (Content::Blob(hash), bytes.len() as u64, Timestamp::now());
         }
         let is_file = state.kind == Kind::File;
         if now.is_none() && state.kind != Kind::Dir {
@@ -403,13 +326,6 @@ impl<'a> Restore<'a> {
                 links.push(path.clone());
                 return Ok(());
             }
-        }
-        if is_file
-            && !matches!(state.content, Content::Live(_))
-            && let Some(reason) = unavailable(&state)
-        {
-            self.unmet(path, ConflictCode::Unavailable, &format!("its old content is not in the store ({reason})"));
-            return Ok(());
         }
         match now {
             Some(found) if found.attr.kind == state.kind => self.change_to(path, &found, node, state)?,
@@ -488,12 +404,7 @@ impl<'a> Restore<'a> {
 
     fn create(&mut self, path: &ViewPath, node: NodeId, state: State) -> Result<()> {
         let class = self.view.may_create(path, state.kind == Kind::Dir)?;
-        if let Some(parent) = path.parent()
-            && !self.puts(&parent)
-            && self.look(&parent)?.is_none()
-        {
-            self.parents(&parent)?;
-        }
+        self.ready_parent(path)?;
         let place = self.view.place_of(path, class.unversioned).ok_or_else(|| ViewError::ReadOnly(path.clone()))?;
         let after = State { nlink: 1, ..state };
         self.plan.push(&place, ChangeKind::Create, node, None, None, None, Some((after, None)));
@@ -506,10 +417,14 @@ impl<'a> Restore<'a> {
         path.ancestors().any(|dir| self.put.contains(&dir))
     }
 
-    /// Directories above a path that somebody else removed.
-    fn parents(&mut self, parent: &ViewPath) -> Result<()> {
-        self.view.plan_parents(self.request, &mut self.plan, parent)?;
-        self.put.insert(parent.clone());
+    /// Makes the directories above a path that somebody else removed.
+    fn ready_parent(&mut self, path: &ViewPath) -> Result<()> {
+        let Some(parent) = path.parent() else { return Ok(()) };
+        if self.puts(&parent) || self.look(&parent)?.is_some() {
+            return Ok(());
+        }
+        self.view.plan_parents(self.request, &mut self.plan, &parent)?;
+        self.put.insert(parent);
         Ok(())
     }
 
@@ -545,8 +460,7 @@ impl<'a> Restore<'a> {
             self.remove(found)?;
             return self.create(path, node, state);
         }
-        let before: Snapshot =
-            if same_content { self.view.plan_snapshot_kept(found)? } else { self.view.plan_snapshot(found)? };
+        let before = self.snapshot(found, same_content)?;
         let kind = if same_content { ChangeKind::Meta } else { ChangeKind::Write };
         if same_content {
             state.content.clone_from(&before.state.content);

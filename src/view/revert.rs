@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 
 use super::{
-    Conflict, ConflictCode, Done, LastStep, Request, Result, View, ViewError,
+    Conflict, Done, LastStep, Request, Result, View, ViewError,
     history::{At, Past, ViewChange, ViewOperation, ViewQuery},
-    net::{Expected, Net},
+    net::Net,
     plan::Plan,
     resolve::Follow,
+    restore::Settled,
 };
 use crate::{
     types::{Channel, Hash, Kind, OpId, ViewPath},
@@ -53,7 +54,7 @@ pub enum OnConflict {
     Fail,
     /// Leave those paths alone.
     Skip,
-    /// Three-way merge of texts; what does not merge cleanly is a conflict.
+    /// Three-way merge of texts; what does not merge cleanly refuses the whole revert.
     Merge,
     /// Put the old state back all the same (the present one is kept in history).
     Force,
@@ -68,6 +69,8 @@ pub struct Reverted {
     pub done: Done,
     /// What was left alone.
     pub conflicts: Vec<Conflict>,
+    /// Of a dry run: the conflicts stop the revert itself.
+    pub refused: bool,
     /// Operations that were taken back.
     pub operations: Vec<OpId>,
     /// Given by a dry run: a revert that removes more than 100 paths wants it back.
@@ -114,12 +117,12 @@ impl View {
         let mut request = request.clone();
         request.actor.channel = Channel::Revert;
         let mut reverted = Reverted::default();
-        let done = self.guarded(|| {
+        let done = self.guarded_while(|waits| {
             let _tree = self.core.tree.write();
             let mut passed = HashSet::new();
             loop {
                 let selected = self.select(target, &passed)?;
-                let plan = self.plan_revert(&request, &selected, on_conflict, &mut reverted)?;
+                let plan = self.plan_revert(&request, &selected, on_conflict, waits, &mut reverted)?;
                 if plan.steps.is_empty() && reverted.conflicts.is_empty() && matches!(target, RevertTarget::Last(_)) {
                     // It is as it was before already: the step before it is meant.
                     passed.extend(selected.undoes);
@@ -145,28 +148,26 @@ impl View {
         Ok(reverted)
     }
 
-    /// What is to be done, and what is left alone.
+    /// What is to be done, and what is left alone. Nothing is done if a conflict stops it.
     fn plan_revert(
         &self,
         request: &Request,
         selected: &Selected,
         on_conflict: OnConflict,
+        waits: bool,
         reverted: &mut Reverted,
     ) -> Result<Plan> {
         reverted.operations.clone_from(&selected.operations);
-        let found = if selected.all { Vec::new() } else { self.conflicts(&selected.net)? };
-        let mut restore = super::restore::Restore::new(self, request, &selected.net);
-        let left = restore.settle_conflicts(found, on_conflict)?;
-        if on_conflict == OnConflict::Fail && !left.is_empty() {
+        let mut restore = super::restore::Restore::new(self, request, &selected.net, on_conflict, waits);
+        let Settled { mut left, stops } = restore.settle(selected.all)?;
+        let (plan, unmet) = if stops { Default::default() } else { restore.plan()? };
+        let stops = stops || (!unmet.is_empty() && matches!(on_conflict, OnConflict::Fail | OnConflict::Merge));
+        left.extend(unmet);
+        if stops && !request.dry_run {
             return Err(ViewError::RevertConflict(left));
         }
-        reverted.conflicts = left;
-        let (plan, unmet) = restore.plan()?;
-        if on_conflict == OnConflict::Fail && !unmet.is_empty() {
-            return Err(ViewError::RevertConflict(unmet));
-        }
-        reverted.conflicts.extend(unmet);
-        Ok(plan)
+        (reverted.conflicts, reverted.refused) = (left, stops);
+        Ok(if stops { Plan::default() } else { plan })
     }
 
     /// The operations that a target means, each with the changes that belong to it.
@@ -294,74 +295,13 @@ impl View {
         }
     }
 
-    /// Paths that are not as the last change to be taken back left them.
-    fn conflicts(&self, net: &Net) -> Result<Vec<Conflict>> {
-        let mut conflicts = Vec::new();
-        for (path, expected) in &net.expected {
-            let now = match self.find_locked(path, Follow::No) {
-                Ok(found) => Some(found),
-                Err(ViewError::NotFound(_) | ViewError::NotADirectory(_)) => None,
-                Err(error) => return Err(error),
-            };
-            let wanted = net.wanted.get(path);
-            let (code, detail) = match (expected, now) {
-                (Expected::Absent, None) => continue,
-                (Expected::Absent, Some(found)) => {
-                    if wanted.is_none_or(|wanted| wanted.absent) && found.attr.kind == Kind::Dir {
-                        continue;
-                    }
-                    if let Some((_, state)) = wanted.and_then(|wanted| wanted.state.as_ref())
-                        && self.is_as(state, None, &found)?
-                    {
-                        continue;
-                    }
-                    (ConflictCode::Occupied, "something else stands there now")
-                }
-                (Expected::State { .. }, None) => {
-                    if wanted.is_none_or(|wanted| wanted.absent) {
-                        continue;
-                    }
-                    (ConflictCode::Content, "it was removed later")
-                }
-                (Expected::State { op, node, state }, Some(found)) => {
-                    if self.is_as(state, Some((*op, *node)), &found)? {
-                        continue;
-                    }
-                    if let Some((_, state)) = wanted
-                        .filter(|w| w.now.as_ref().is_none_or(|now| now == path))
-                        .and_then(|wanted| wanted.state.as_ref())
-                        && self.is_as(state, None, &found)?
-                    {
-                        continue;
-                    }
-                    match wanted {
-                        Some(wanted) if wanted.absent => {
-                            (ConflictCode::ModifiedSince, "it was changed after it was created")
-                        }
-                        Some(_) | None => (ConflictCode::Content, "its content was changed later"),
-                    }
-                }
-            };
-            conflicts.push(Conflict { path: path.clone(), code, detail: self.blame(path, detail) });
-        }
-        Ok(conflicts)
-    }
-
-    /// Who changed a path last, in words.
-    fn blame(&self, path: &ViewPath, what: &str) -> String {
-        let query = ViewQuery { path: Some(path.clone()), limit: 1, ..ViewQuery::default() };
-        let last = self.history(&query).ok().and_then(|page| page.operations.into_iter().next());
-        match last {
-            Some(last) => {
-                let who = last.actor.session.or(last.actor.command).unwrap_or_else(|| last.actor.channel.word().into());
-                format!("{what} (operation {} by {who}, {})", last.op, last.time.rfc3339())
-            }
-            None => format!("{what} (not through wardfs)"),
-        }
-    }
-
     /// Is what was found still as a state says? Metadata does not count.
-    fn is_as(&self, state: &State, at: Option<(OpId, crate::types::NodeId)>, found: &super::Found) -> Result<bool> {
+    pub(super) fn is_as(
+        &self,
+        state: &State,
+        at: Option<(OpId, crate::types::NodeId)>,
+        found: &super::Found,
+    ) -> Result<bool> {
         let attr = found.node.file.host.attr()?;
         if state.kind != attr.kind {
             return Ok(false);

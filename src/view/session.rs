@@ -56,6 +56,21 @@ impl FileState {
             session.left = *new;
         }
     }
+
+    /// As `ours`, after a plan: the file was as `before` says when it was planned, and was to get this time of change.
+    /// What was written meanwhile is still to be recorded.
+    pub(crate) fn changed_by_us(&mut self, before: &State, mtime: Timestamp, now: &Attr) {
+        let Some(session) = &mut self.session else { return };
+        let written = now.size != before.size || (now.mtime != before.mtime && now.mtime != mtime);
+        if written {
+            return;
+        }
+        let left = &session.left;
+        if (left.size, left.mtime, left.ctime) == (before.size, before.mtime, before.ctime) {
+            session.left = *now;
+        }
+        session.seen = *now;
+    }
 }
 
 impl View {

@@ -3,6 +3,7 @@
 mod actors;
 mod archives;
 mod audit;
+mod conflicts;
 mod databases;
 mod editors;
 mod edits;

@@ -73,7 +73,7 @@ pub enum OnRevertConflict {
     Fail,
     /// Leave such paths alone.
     Skip,
-    /// Merge texts; what does not merge cleanly is left alone.
+    /// Merge texts; what does not merge cleanly refuses the whole revert.
     Merge,
     /// Put the old state back all the same; the present one stays in history.
     Force,
@@ -90,6 +90,9 @@ pub struct RevertResult {
     /// Paths that were left alone.
     #[serde(default)]
     pub conflicts: Vec<ConflictInfo>,
+    /// Of a dry run: the revert would be refused for its conflicts, and nothing changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
     /// Of a dry run that would remove more than 100 paths: give it back to have it done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_token: Option<String>,
@@ -104,7 +107,7 @@ pub struct RevertResult {
 pub struct ConflictInfo {
     /// Which.
     pub path: WirePath,
-    /// content, modified_since, occupied, no_parent, not_empty, unavailable or busy.
+    /// content, meta (owner, mode or attributes were changed later: they stay, the rest is taken back), modified_since, occupied, no_parent, not_empty, unavailable or busy.
     pub conflict: String,
     /// In words: who changed it, and when.
     pub detail: String,
