@@ -63,7 +63,7 @@ pub use outside::OutsideStats;
 pub use past_walk::{MetThen, PastFile, Then};
 pub use recorded::Recorded;
 pub use resolve::{Follow, Found};
-pub use revert::{OnConflict, RevertTarget, Reverted};
+pub use revert::{Guard, OnConflict, RevertTarget, Reverted};
 pub use source::{Source, SourceSpec};
 pub use transaction::Step;
 pub use undo::LastStep;

@@ -82,7 +82,8 @@ codes! {
     VersionNotFound, "No such version, operation or checkpoint.", "`history` names those there are.", "";
     VersionPruned, "That version's content is not kept any more.", "Use a later version.", "`reason`";
     RevertConflict, "A revert met later changes.", "Look at the conflicts, then say with `on_conflict` what shall become of them.", "`conflicts`: path, which kind, detail, both diffs";
-    ApprovalRequired, "A person has to say yes first.", "Give `confirm_token` back if it is really meant, or wait for the person.", "`removes`, `confirm_token`";
+    ApprovalRequired, "It removes much, and wants to be looked at first.", "Make the same call with `dry_run`, and give its `confirm_token` back if that is really meant.", "`removes`: how many paths";
+    HeadMoved, "Something was recorded after the operation that `if_head` names.", "Look at what came (`changes`, `history`), then ask again with the newer number.", "`operation`: the newest";
     OperationIdReused, "The same `operation_id` came with other arguments before.", "Use a new id for a new call.", "";
     NoSpace, "The disk, or the store's share of it, is full.", "Free some; nothing was changed.", "`errno`, if the host said so";
     Unsupported, "This system or this view does not offer it; also for FIFOs, sockets and devices, which no tool opens.", "Use another way.", "";

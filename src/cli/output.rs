@@ -60,6 +60,18 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// Shows something and asks about it, where there is somebody to ask: did he say yes?
+pub(crate) fn confirmed(shown: &str, question: &str) -> bool {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return false;
+    }
+    // What cannot be shown cannot be agreed to.
+    let mut answer = String::new();
+    write!(std::io::stderr(), "{shown}\n{question} [y/N] ").is_ok()
+        && std::io::stdin().read_line(&mut answer).is_ok()
+        && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
 /// Bytes for people.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {

@@ -46,6 +46,9 @@ pub(super) struct RevertArgs {
     /// The same as --on-conflict force
     #[arg(long)]
     force: bool,
+    /// Only if nothing was recorded after this operation
+    #[arg(long, value_name = "N")]
+    if_head: Option<u64>,
     /// Do not ask before much is removed
     #[arg(short = 'y', long)]
     yes: bool,
@@ -83,6 +86,9 @@ pub(super) fn revert(args: &RevertArgs) -> Outcome {
     let mut asked = target(args, &mut found)?;
     asked["on_conflict"] = how.word().into();
     asked["dry_run"] = args.dry_run.into();
+    if let Some(head) = args.if_head {
+        asked["if_head"] = head.into();
+    }
     finish(&mut found, args.which.json, asked, args.yes)
 }
 
@@ -129,18 +135,21 @@ fn target(args: &RevertArgs, found: &mut Found) -> Result<Value, Failure> {
     }
 }
 
-/// Reverts; a large removal is done with the token of its dry run, if the human says so.
+/// Reverts. What removes much is shown first, and done if the human says so.
 pub(super) fn finish(found: &mut Found, as_json: bool, mut asked: Value, yes: bool) -> Outcome {
     let mut result = found.client.call("revert", &asked)?;
-    let token = result.structured["details"]["confirm_token"].as_str().map(str::to_owned);
-    if result.is_error
-        && let Some(token) = token
-    {
-        if !yes {
-            let message = result.structured["message"].as_str().unwrap_or_default();
-            return Err(Failure { message: format!("{message}; or say --yes"), status: 3 });
+    if result.is_error && result.structured["code"] == "approval_required" {
+        asked["dry_run"] = true.into();
+        let dry = found.client.call("revert", &asked)?;
+        if !yes && !output::confirmed(&dry.text, "Take this back?") {
+            let removes = &result.structured["details"]["removes"];
+            return Err(Failure {
+                message: format!("this would remove {removes} path(s); to have it done, say --yes"),
+                status: 3,
+            });
         }
-        asked["confirm_token"] = Value::String(token);
+        asked["dry_run"] = false.into();
+        asked["confirm_token"] = dry.structured["confirm_token"].clone();
         result = found.client.call("revert", &asked)?;
     }
     match (as_json, result.is_error) {

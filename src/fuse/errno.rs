@@ -32,7 +32,8 @@ pub fn errno_of(error: &ViewError) -> Errno {
         | ViewError::VersionNotFound(_)
         | ViewError::VersionPruned { .. }
         | ViewError::RevertConflict(_)
-        | ViewError::ConfirmationNeeded { .. } => Errno::INVAL,
+        | ViewError::ConfirmationNeeded { .. }
+        | ViewError::MovedOn { .. } => Errno::INVAL,
     }
 }
 

@@ -80,9 +80,10 @@ pub(super) fn of(error: ViewError) -> ToolError {
             let list: Vec<_> = conflicts.iter().map(conflict_json).collect();
             plain(Code::RevertConflict).with(json!({"conflicts": list}))
         }
-        ViewError::ConfirmationNeeded { removes, token } => {
-            plain(Code::ApprovalRequired).with(json!({"removes": removes, "confirm_token": token}))
+        ViewError::ConfirmationNeeded { removes, .. } => {
+            plain(Code::ApprovalRequired).with(json!({"removes": removes}))
         }
+        ViewError::MovedOn { newest, .. } => plain(Code::HeadMoved).with(json!({"operation": newest.0})),
         ViewError::InvalidArgument(_) => plain(Code::InvalidArgument),
         ViewError::Cancelled => cancelled(),
         ViewError::Undecided(error) => ToolError { message, applied: true, ..of(*error) },
@@ -220,7 +221,7 @@ fn errno_name(errno: Errno) -> String {
 mod tests {
     use super::*;
     use crate::{
-        types::{Hash, ViewPath},
+        types::{Hash, OpId, ViewPath},
         versions::Loss,
         view::ConflictCode,
     };
@@ -257,7 +258,8 @@ mod tests {
         check(ViewError::VersionPruned { what: "x".into(), reason: Loss::Transient }, Code::VersionPruned, false);
         let conflict = Conflict { path: path(), code: ConflictCode::Content, detail: "x".into() };
         check(ViewError::RevertConflict(vec![conflict]), Code::RevertConflict, false);
-        check(ViewError::ConfirmationNeeded { removes: 101, token: "x".into() }, Code::ApprovalRequired, false);
+        check(ViewError::ConfirmationNeeded { removes: 101, stale: false }, Code::ApprovalRequired, false);
+        check(ViewError::MovedOn { head: OpId(1), newest: OpId(2) }, Code::HeadMoved, false);
         check(ViewError::InvalidArgument("x".into()), Code::InvalidArgument, false);
         check(ViewError::Cancelled, Code::Cancelled, false);
         let edit = |source| ViewError::Edit { path: path(), source };

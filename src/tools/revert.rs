@@ -10,7 +10,7 @@ use super::{Answer, errors, given, mutation, mutation::Mutation, native::Call, r
 use crate::{
     text,
     types::{OpId, ViewPath},
-    view::{At, Conflict, ConflictCode, LastStep, OnConflict, Request, RevertTarget, View, ViewError},
+    view::{At, Conflict, ConflictCode, Guard, LastStep, OnConflict, Request, RevertTarget, View, ViewError},
 };
 
 /// Operations named in an answer.
@@ -34,8 +34,8 @@ pub(super) fn run(call: &Call<'_>, args: &RevertArgs) -> Result<Answer, ToolErro
         OnRevertConflict::Aside => OnConflict::Aside,
     };
     mutation::run(call, args, args.operation_id.as_deref(), args.dry_run, |request| {
-        let token = args.confirm_token.as_deref();
-        let reverted = match call.view.revert(request, &target, on_conflict, token) {
+        let guard = Guard { confirm_token: args.confirm_token.as_deref(), if_head: args.if_head.map(OpId) };
+        let reverted = match call.view.revert(request, &target, on_conflict, guard) {
             Ok(reverted) => reverted,
             Err(ViewError::RevertConflict(conflicts)) => {
                 return Err(refused(call.view, request, &target, conflicts));
@@ -46,7 +46,7 @@ pub(super) fn run(call: &Call<'_>, args: &RevertArgs) -> Result<Answer, ToolErro
             reverted: reverted.operations.iter().take(OPERATIONS_MAX).map(|op| op.0).collect(),
             conflicts: told(call.view, &reverted.conflicts, &reverted.operations),
             refused: reverted.refused,
-            confirm_token: reverted.confirm_token.clone(),
+            confirm_token: reverted.confirm_token.clone().filter(|_| request.dry_run),
             mutation: mutation::told(call.view, request, &reverted.done),
         })
     })
@@ -105,9 +105,10 @@ fn refused(view: &View, request: &Request, target: &RevertTarget, conflicts: Vec
     let look = Request { dry_run: true, ..request.clone() };
     let operations = match target {
         RevertTarget::Operation(op) => vec![*op],
-        RevertTarget::Path { .. } | RevertTarget::Actor { .. } | RevertTarget::To(_) | RevertTarget::Last(_) => {
-            view.revert(&look, target, OnConflict::Fail, None).map(|reverted| reverted.operations).unwrap_or_default()
-        }
+        RevertTarget::Path { .. } | RevertTarget::Actor { .. } | RevertTarget::To(_) | RevertTarget::Last(_) => view
+            .revert(&look, target, OnConflict::Fail, Guard::default())
+            .map(|reverted| reverted.operations)
+            .unwrap_or_default(),
     };
     let list = told(view, &conflicts, &operations);
     let error = errors::of(ViewError::RevertConflict(conflicts));

@@ -232,8 +232,8 @@ pub(super) const TABLE: &[Tool] = &[
         name: "revert",
         title: "Take changes back",
         description: "Takes back the last change of a path, an operation, all that an actor or session did, or all since a \
-                      checkpoint or a time. Paths that somebody changed later are left alone unless on_conflict says \
-                      otherwise. Use dry_run to look first. A revert can be reverted.",
+                      checkpoint or a time. Refused where somebody changed a path later, unless on_conflict says what \
+                      becomes of it. Use dry_run to look first: it tells just what would be done. A revert can be reverted.",
         hints: Hints::Destructive { idempotent: false },
         access: AccessGroup::Write,
         input: schema::<api::RevertArgs>,

@@ -2,7 +2,7 @@
 
 use crate::{
     host::Errno,
-    types::{Hash, ViewPath},
+    types::{Hash, OpId, ViewPath},
     versions::{Loss, StoreError},
 };
 
@@ -116,12 +116,24 @@ pub enum ViewError {
     #[error("{} path(s) changed since; nothing was reverted. Look at the conflicts, then choose on_conflict", .0.len())]
     RevertConflict(Vec<Conflict>),
     /// A revert that removes much: it must be asked for with the token of its dry run.
-    #[error("this would remove {removes} paths; look at a dry run, then ask again with its confirm_token")]
+    #[error("this would remove {removes} path(s){}; call it with dry_run, look at what it tells, and give its confirm_token back",
+        if *stale { ", and the confirm_token is for another plan: something changed since its dry run, or it was used" }
+        else { ", which is much of what is there" })]
     ConfirmationNeeded {
         /// How many.
         removes: usize,
-        /// The token that a dry run gives.
-        token: String,
+        /// There was a token, and it stands for another plan.
+        stale: bool,
+    },
+    /// A revert that was asked for on the condition that nothing came after an operation.
+    #[error(
+        "operation {newest} was recorded after operation {head}; nothing was reverted. Look at what came, then ask again with if_head {newest}"
+    )]
+    MovedOn {
+        /// The operation that was to be the last.
+        head: OpId,
+        /// The last there is.
+        newest: OpId,
     },
     /// Arguments that make no sense together.
     #[error("{0}")]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ViewChange, places::Places};
 use crate::{
-    types::{NodeId, OpId, ViewPath},
+    types::{Kind, NodeId, OpId, ViewPath},
     versions::{ChangeKind, Content, NodeKey, State},
 };
 
@@ -20,6 +20,20 @@ pub(crate) struct Wanted {
     pub absent: bool,
     /// The inode as it was, to link to it if it lives on under another name.
     pub key: Option<NodeKey>,
+    /// As the object was before the oldest change that is taken back so far.
+    pub before: Option<State>,
+}
+
+/// A place in an object's past at which somebody else changed it, between two changes that are taken back.
+#[derive(Clone, Debug)]
+pub(crate) struct Between {
+    /// The older of the two.
+    pub op: OpId,
+    pub node: NodeId,
+    /// As it left the object.
+    pub left: State,
+    /// As the newer one found it.
+    pub found: State,
 }
 
 /// What a path should be now.
@@ -47,6 +61,8 @@ pub(crate) struct Net {
     pub gone: BTreeSet<ViewPath>,
     /// By path as it is now.
     pub expected: BTreeMap<ViewPath, Expected>,
+    /// By path as it is now, newest first.
+    pub between: BTreeMap<ViewPath, Vec<Between>>,
     places: Places,
 }
 
@@ -54,6 +70,7 @@ impl Net {
     /// Takes one change back.
     pub fn undo(&mut self, op: OpId, change: &ViewChange) {
         let now = self.present(&change.path);
+        self.note_between(op, change, &now);
         match change.kind {
             ChangeKind::Create | ChangeKind::Link => {
                 self.expect_after(op, change, now.clone());
@@ -77,6 +94,7 @@ impl Net {
                         before.size = later.size;
                     }
                     entry.state = Some((change.node, before.clone()));
+                    entry.before.clone_from(&change.before);
                     if before.nlink > 1 {
                         self.by_other_names(change, &before);
                     }
@@ -89,6 +107,7 @@ impl Net {
                     Wanted {
                         state: change.before.clone().map(|state| (change.node, state)),
                         key: change.key.clone(),
+                        before: change.before.clone(),
                         ..Wanted::default()
                     },
                 );
@@ -99,6 +118,9 @@ impl Net {
                 let was = self.present(from);
                 self.expected.entry(was).or_insert(Expected::Absent { op });
                 self.take_back_move(&change.path, from);
+                if let Some(wanted) = self.wanted.get_mut(from) {
+                    wanted.before.clone_from(&change.before);
+                }
             }
             ChangeKind::Exchange => {
                 if let Some(from) = &change.from {
@@ -116,7 +138,20 @@ impl Net {
                 && *path != change.path
             {
                 *state = State { nlink: state.nlink, ..before.clone() };
+                wanted.before = Some(before.clone());
             }
+        }
+    }
+
+    /// Notes if a newer change that is taken back did not find the object as this one left it.
+    fn note_between(&mut self, op: OpId, change: &ViewChange, now: &ViewPath) {
+        let found = self.wanted.get(&change.path).and_then(|wanted| wanted.before.as_ref());
+        if let (Some(left), Some(found)) = (&change.after, found)
+            && (left.kind, found.kind) == (Kind::File, Kind::File)
+            && !goes_on(left, found)
+        {
+            let between = Between { op, node: change.node, left: left.clone(), found: found.clone() };
+            self.between.entry(now.clone()).or_default().push(between);
         }
     }
 
@@ -175,10 +210,17 @@ impl Net {
     }
 }
 
+/// Is the content in both the same, as far as they say?
+fn goes_on(left: &State, found: &State) -> bool {
+    match (left.hash(), found.hash()) {
+        (Some(left), Some(found)) => left == found,
+        (_, _) => (left.size, left.mtime) == (found.size, found.mtime),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Kind;
 
     fn path(text: &str) -> ViewPath {
         ViewPath::parse(text.as_bytes()).expect("a valid path")

@@ -15,8 +15,10 @@ use crate::{
     versions::{ActorFilter, Bound, ChangeKind, Content, State},
 };
 
-/// A dry run that would remove more paths than this gives a token for exactly that plan.
+/// Going back to a moment may remove so many paths without being asked for with a token.
 const REMOVES_UNASKED: usize = 100;
+/// And no more than one path in so many of all there are.
+const SHARE_UNASKED: usize = 10;
 
 /// Steps of one save are no further apart than this.
 pub(super) const SAVE_GAP_NANOS: i64 = 1_000_000_000;
@@ -73,8 +75,17 @@ pub struct Reverted {
     pub refused: bool,
     /// Operations that were taken back.
     pub operations: Vec<OpId>,
-    /// Given by a dry run: a revert that removes more than 100 paths wants it back.
+    /// Stands for exactly this plan on the tree as it is, if it removes more than 100 paths or a tenth of the tree.
     pub confirm_token: Option<String>,
+}
+
+/// What must hold for a revert to be done.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Guard<'a> {
+    /// The plan is that of the dry run that gave this token.
+    pub confirm_token: Option<&'a str>,
+    /// Nothing was recorded in this view after this operation.
+    pub if_head: Option<OpId>,
 }
 
 /// What a target comes to.
@@ -104,13 +115,13 @@ impl View {
     /// Takes changes back as one operation.
     ///
     /// # Errors
-    /// `RevertConflict` under `Fail`; `ConfirmationNeeded`; `VersionNotFound`, `VersionPruned`; the host's; the store's.
+    /// `RevertConflict` under `Fail` and `Merge`; `ConfirmationNeeded`; `MovedOn`; `VersionNotFound`, `VersionPruned`; the host's; the store's.
     pub fn revert(
         &self,
         request: &Request,
         target: &RevertTarget,
         on_conflict: OnConflict,
-        confirm_token: Option<&str>,
+        guard: Guard<'_>,
     ) -> Result<Reverted> {
         self.core.record_all_so_far()?;
         self.core.storer.drain();
@@ -119,6 +130,9 @@ impl View {
         let mut reverted = Reverted::default();
         let done = self.guarded_while(|waits| {
             let _tree = self.core.tree.write();
+            if let Some(head) = guard.if_head {
+                self.nothing_since(head)?;
+            }
             let mut passed = HashSet::new();
             loop {
                 let selected = self.select(target, &passed)?;
@@ -128,15 +142,7 @@ impl View {
                     passed.extend(selected.undoes);
                     continue;
                 }
-                let removes = plan.steps.iter().filter(|step| step.change.kind == ChangeKind::Remove).count();
-                let summary: String =
-                    plan.steps.iter().map(|step| format!("{:?} {:?}\n", step.change.kind, step.change.path)).collect();
-                let token = Hash::of(summary.as_bytes()).hex()[..16].to_owned();
-                reverted.confirm_token = (removes > REMOVES_UNASKED).then(|| token.clone());
-                // A token that was given must be that of this very plan: the tree may have moved on since the dry run.
-                if !request.dry_run && confirm_token.is_some_and(|given| given != token) {
-                    return Err(ViewError::ConfirmationNeeded { removes, token });
-                }
+                self.confirm(&request, target, &plan, guard, &mut reverted)?;
                 if request.dry_run || plan.steps.is_empty() {
                     return Ok((plan.unapplied(self), Vec::new()));
                 }
@@ -146,6 +152,64 @@ impl View {
         })?;
         reverted.done = done;
         Ok(reverted)
+    }
+
+    /// Refuses if this view has a record of anything after an operation.
+    fn nothing_since(&self, head: OpId) -> Result<()> {
+        let since = Some(Bound::Op(self.moment(&At::Op(head))?));
+        let later = self.history(&ViewQuery { since, limit: 1, ..ViewQuery::default() })?;
+        match later.operations.first() {
+            Some(newest) => Err(ViewError::MovedOn { head, newest: newest.op }),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a plan that removes much if it was not asked for by its token, and any plan that is not the token's.
+    fn confirm(
+        &self,
+        request: &Request,
+        target: &RevertTarget,
+        plan: &Plan,
+        guard: Guard<'_>,
+        reverted: &mut Reverted,
+    ) -> Result<()> {
+        let removes = plan.steps.iter().filter(|step| step.change.kind == ChangeKind::Remove).count();
+        let much = removes > REMOVES_UNASKED || (removes > 0 && !self.holds(removes * SHARE_UNASKED)?);
+        let token = token_of(target, plan);
+        let to_a_moment = matches!(target, RevertTarget::To(_) | RevertTarget::Path { to: Some(_), .. });
+        let refused = match guard.confirm_token {
+            // The tree may have moved on since the dry run.
+            Some(given) => given != token,
+            None => much && to_a_moment,
+        };
+        if refused && !request.dry_run {
+            return Err(ViewError::ConfirmationNeeded { removes, stale: guard.confirm_token.is_some() });
+        }
+        reverted.confirm_token = much.then_some(token);
+        Ok(())
+    }
+
+    /// Does the view show at least so many paths?
+    fn holds(&self, count: usize) -> Result<bool> {
+        let mut seen = 0;
+        let mut dirs = vec![ViewPath::root()];
+        while let Some(dir) = dirs.pop() {
+            let found = match self.find_locked(&dir, Follow::No) {
+                Ok(found) if found.attr.kind == Kind::Dir => found,
+                Ok(_) | Err(ViewError::NotFound(_)) => continue,
+                Err(error) => return Err(error),
+            };
+            self.list_node(&found.node, &mut |name, kind| {
+                seen += 1;
+                if kind == Kind::Dir {
+                    dirs.push(dir.join(&name));
+                }
+            })?;
+            if seen >= count {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What is to be done, and what is left alone. Nothing is done if a conflict stops it.
@@ -334,4 +398,17 @@ impl View {
         let reading = self.reading(&found.node, found.path.clone())?;
         Ok(self.hash(&reading)? == wanted)
     }
+}
+
+/// Stands for a plan on the tree as it is. Once it is carried out, no such plan is possible again: what it removed has
+/// another time of change when it is back.
+fn token_of(target: &RevertTarget, plan: &Plan) -> String {
+    let mut text = format!("{target:?}\n");
+    for step in &plan.steps {
+        let change = &step.change;
+        let before = change.before.as_ref().map(|state| (state.kind, state.size, state.mtime, state.ctime));
+        let after = change.after.as_ref().map(|state| (state.kind, state.size, state.mode));
+        text += &format!("{:?} {:?} {:?} {before:?} {after:?}\n", change.kind, change.path, change.from);
+    }
+    Hash::of(text.as_bytes()).hex()[..16].to_owned()
 }

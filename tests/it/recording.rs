@@ -25,7 +25,7 @@ pub fn point(client: &mut Client, name: &str) {
 /// Takes everything since `name` back.
 #[track_caller]
 pub fn back_to(client: &mut Client, name: &str) -> Value {
-    client.call("revert", &json!({"checkpoint": name}))
+    client.revert(&json!({"checkpoint": name}))
 }
 
 /// The changes of an operation, as pairs of what and path.

@@ -41,9 +41,13 @@ pub struct RevertArgs {
     /// What to do with paths that changed later.
     #[serde(default)]
     pub on_conflict: OnRevertConflict,
-    /// The token of a dry run; wanted if more than 100 paths would be removed.
+    /// The token of a dry run, for exactly what that told, once. Wanted with `to`, `checkpoint` and `time` if more than 100
+    /// paths, or more than a tenth of all, would be removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_token: Option<String>,
+    /// Only if nothing was recorded in this view after this operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_head: Option<u64>,
     /// Makes the call safe to repeat: the same id again returns the recorded answer. At most 128 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_id: Option<String>,
@@ -93,7 +97,7 @@ pub struct RevertResult {
     /// Of a dry run: the revert would be refused for its conflicts, and nothing changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refused: bool,
-    /// Of a dry run that would remove more than 100 paths: give it back to have it done.
+    /// Of a dry run that would remove more than 100 paths or a tenth of all: give it back to have just that done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_token: Option<String>,
     /// The change.

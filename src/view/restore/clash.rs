@@ -37,6 +37,12 @@ impl Restore<'_> {
             let home = homes.get(path).unwrap_or(path);
             let found = self.look(path)?;
             let later = if all { None } else { self.changed_later(home, (*op, *node), state, found.as_ref())? };
+            let later = match later {
+                None | Some((ConflictCode::Meta, _)) if !all && self.changed_between(home, path, found.as_ref())? => {
+                    Some(self.between(home))
+                }
+                later => later,
+            };
             let busy = match &found {
                 Some(found) if self.touches(home, path) && self.busy(found)? => {
                     Some((ConflictCode::Busy, "it is open for writing"))
@@ -89,6 +95,32 @@ impl Restore<'_> {
         }))
     }
 
+    /// Was it changed by others between the changes that are taken back, and is not what it was before all of them?
+    fn changed_between(&self, home: &ViewPath, path: &ViewPath, found: Option<&Found>) -> Result<bool> {
+        let Some(all) = self.net.between.get(path) else { return Ok(false) };
+        let old = self.wanted.get(home).and_then(|wanted| wanted.state.as_ref());
+        if let (Some((_, old)), Some(found)) = (old, found)
+            && self.view.is_as(old, None, found)?
+        {
+            return Ok(false);
+        }
+        for between in all {
+            let left = self.view.core.store.content_of(between.node, between.op)?;
+            let left = State { content: left, ..between.left.clone() };
+            if left.hash().is_none() || left.hash() != between.found.hash() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn between(&self, home: &ViewPath) -> (ConflictCode, &'static str) {
+        match self.wanted.get(home).filter(|wanted| !wanted.absent) {
+            Some(_) => (ConflictCode::Content, "others changed it in between"),
+            None => (ConflictCode::ModifiedSince, "others changed it after it was created"),
+        }
+    }
+
     /// Is what stands at `path`, and shall stand at `home`, changed or moved or removed?
     fn touches(&self, home: &ViewPath, path: &ViewPath) -> bool {
         let wanted = self.wanted.get(home).filter(|wanted| !wanted.absent);
@@ -100,7 +132,8 @@ impl Restore<'_> {
         if found.attr.kind != Kind::File {
             return Ok(false);
         }
-        match self.view.no_writer(&found.path, &found.node.file.state.lock()) {
+        let free = self.view.no_writer(&found.path, &found.node.file.state.lock());
+        match free {
             Ok(()) => Ok(false),
             Err(ViewError::WriterOpen { .. }) if !self.waits => Ok(true),
             Err(error) => Err(error),

@@ -180,13 +180,25 @@ impl Restore<'_> {
                 self.view.state_bytes(present, state, COPY_MAX)
             }
         };
-        let Ok(base) = base else { return Ok(None) };
-        let ours = self.view.live_bytes(&found, COPY_MAX)?;
-        let theirs = self.view.state_bytes(present, old, COPY_MAX)?;
-        Ok(match merge(&base, &ours, &theirs) {
-            Merged::Clean(bytes) => Some(Some(bytes)),
-            Merged::Conflict(_) => None,
-        })
+        let mut bases = vec![base];
+        let mut olds = Vec::new();
+        for between in self.net.between.get(present).into_iter().flatten() {
+            let content = self.view.core.store.content_of(between.node, between.op)?;
+            let left = State { content, ..between.left.clone() };
+            bases.push(self.view.state_bytes(present, &left, COPY_MAX));
+            olds.push(self.view.state_bytes(present, &between.found, COPY_MAX));
+        }
+        olds.push(self.view.state_bytes(present, old, COPY_MAX));
+        let mut merged = self.view.live_bytes(&found, COPY_MAX)?;
+        // Newest first, each run of changes is taken out from under what came after it.
+        for (base, old) in bases.into_iter().zip(olds) {
+            let (Ok(base), Ok(old)) = (base, old) else { return Ok(None) };
+            merged = match merge(&base, &merged, &old) {
+                Merged::Clean(bytes) => bytes,
+                Merged::Conflict(_) => return Ok(None),
+            };
+        }
+        Ok(Some(Some(merged)))
     }
 
     /// What should stand at `home` goes to a name beside what stands at `present`, which stays as it is. None if there is

@@ -205,7 +205,7 @@ fn attributes_of_a_directory_that_nobody_holds_are_recorded_and_come_back() {
     assert_eq!(recorded(&mount), ["create d", "meta d"]);
     mount.client().call("checkpoint", &json!({"name": "tagged"}));
     sh(mount.path(), "rmdir d").ok();
-    mount.client().call("revert", &json!({"checkpoint": "tagged"}));
+    mount.client().revert(&json!({"checkpoint": "tagged"}));
     assert_eq!(tag(mount.source()), "value");
 }
 
@@ -218,7 +218,7 @@ fn a_checkpoint_stands_behind_all_that_was_done_beside_before_it() {
         client.call("checkpoint", &json!({"name": format!("round {round}")}));
         let later = client.history(Some(&format!("d{round}")));
         assert_eq!(later.len(), 1, "the last thing done is recorded at once");
-        client.call("revert", &json!({"checkpoint": format!("round {round}")}));
+        client.revert(&json!({"checkpoint": format!("round {round}")}));
         assert!(mount.beside(&format!("f{round}-20")).exists() && mount.beside(&format!("d{round}")).exists());
     }
 }

@@ -161,7 +161,7 @@ fn removed_files_come_back_after_a_kill() {
         remover.join().unwrap();
     });
     mount.mount_again();
-    mount.client().call("revert", &json!({"checkpoint": "before"}));
+    mount.client().revert(&json!({"checkpoint": "before"}));
     for number in 0..200 {
         let found = std::fs::read_to_string(mount.at(&format!("d/{number}")))
             .unwrap_or_else(|error| panic!("{number}: {error}"));

@@ -25,7 +25,7 @@ pub fn judge(mount: &mut Mounted, played: &[Played], first: &Tree) {
     mount.mount_again();
     tree.same(&Tree::of(mount.source(), Times::Compare), "recovering once more changed files");
     same_history(&said, &mount.client().history(None));
-    mount.client().call("revert", &json!({"checkpoint": "start"}));
+    mount.client().revert(&json!({"checkpoint": "start"}));
     first.same(&Tree::of(mount.source(), Times::Compare), "taken back to the start, it is not as it was");
     mount.umount().ok();
     assert!(mount.gone_within(30), "the daemon does not end");

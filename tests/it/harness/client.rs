@@ -92,6 +92,19 @@ impl Client {
         }
     }
 
+    /// Takes back, however much that removes: with the token of a dry run, if it gives one.
+    #[track_caller]
+    pub fn revert(&mut self, arguments: &Value) -> Value {
+        let mut asked = arguments.clone();
+        asked["dry_run"] = json!(true);
+        let token = self.call("revert", &asked)["confirm_token"].clone();
+        asked["dry_run"] = json!(false);
+        if !token.is_null() {
+            asked["confirm_token"] = token;
+        }
+        self.call("revert", &asked)
+    }
+
     /// Calls a tool that must fail; gives the code.
     #[track_caller]
     pub fn refused(&mut self, tool: &str, arguments: &Value) -> String {

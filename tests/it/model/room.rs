@@ -9,8 +9,8 @@ use wardfs::{
     types::{Actor, Caller, Channel, EntryName, Ino, OpId, ViewPath},
     versions::{Durability, Store, StoreOptions},
     view::{
-        Access, Core, Entry, Expect, NewContent, OnConflict, Request, Result, RevertTarget, Reverted, SetAttr, Source,
-        SourceSpec, View, ViewError, ViewSpec, WriteFile,
+        Access, Core, Entry, Expect, Guard, NewContent, OnConflict, Request, Result, RevertTarget, Reverted, SetAttr,
+        Source, SourceSpec, View, ViewError, ViewSpec, WriteFile,
     },
 };
 
@@ -192,7 +192,10 @@ impl Room {
     }
 
     pub fn revert(&self, target: &RevertTarget, on_conflict: OnConflict) -> Result<Reverted> {
-        self.view.revert(&self.request(), target, on_conflict, None)
+        let dry =
+            self.view.revert(&Request { dry_run: true, ..self.request() }, target, on_conflict, Guard::default())?;
+        let guard = Guard { confirm_token: dry.confirm_token.as_deref(), if_head: None };
+        self.view.revert(&self.request(), target, on_conflict, guard)
     }
 }
 

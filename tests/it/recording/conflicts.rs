@@ -310,3 +310,55 @@ fn what_is_left_alone_does_not_keep_the_rest() {
     assert_eq!(conflicts(&done["conflicts"]), [("cache".to_owned(), "unavailable".to_owned())]);
     assert_eq!(listed(&mount, op), [("a".to_owned(), "a\n".to_owned())]);
 }
+
+/// Two sessions that write to one file in turn: `content` with the line of each, then with both.
+fn interleaved(content: &str) -> Option<(Mounted, Client)> {
+    let mount = Setup::new().file("f", content).mount()?;
+    let (mut one, mut other) = (mount.client().session("one"), mount.client().session("other"));
+    let edit = |client: &mut Client, old: &str, new: &str| {
+        let now = String::from_utf8(host(&mount, "f")).unwrap().replace(old, new);
+        client.call("write", &json!({"path": "f", "content": now}));
+    };
+    edit(&mut one, "1\n", "one\n");
+    edit(&mut other, "9\n", "other\n");
+    edit(&mut one, "5\n", "one again\n");
+    Some((mount, one))
+}
+
+#[test]
+fn what_one_session_did_is_taken_out_from_under_what_another_did() {
+    let asked = json!({"session": "one", "on_conflict": "merge"});
+    let Some((mount, mut client)) = interleaved("1\n2\n3\n4\n5\n6\n7\n8\n9\n") else { return };
+    assert_eq!(client.refused("revert", &json!({"session": "one"})), "revert_conflict");
+    client.call("revert", &asked);
+    assert_eq!(host(&mount, "f"), b"1\n2\n3\n4\n5\n6\n7\n8\nother\n");
+    let Some((mount, mut client)) = interleaved("1\n\0\n5\n6\n7\n9\n") else { return };
+    assert_eq!(client.refused("revert", &asked), "revert_conflict");
+    assert_eq!(host(&mount, "f"), b"one\n\0\none again\n6\n7\nother\n");
+}
+
+/// A session has two files change places, then another writes to one of them; the session is taken back.
+fn swapped(choice: &str) -> Option<(Vec<(String, String)>, Value)> {
+    let mount = Setup::new().file("a", "a\n").file("b", "b\n").mount()?;
+    let mut one = mount.client().session("one");
+    for (from, to) in [("a", "t"), ("b", "a"), ("t", "b")] {
+        one.call("move", &json!({"from": from, "to": to}));
+    }
+    sh(mount.path(), "echo more >> b").ok();
+    let dry = one.call("revert", &json!({"session": "one", "on_conflict": choice, "dry_run": true}));
+    let done = one.call("revert", &json!({"session": "one", "on_conflict": choice}));
+    assert_eq!((conflicts(&dry["conflicts"]), steps(&dry)), (conflicts(&done["conflicts"]), steps(&done)), "{choice}");
+    Some((listed(&mount, 3), done["conflicts"].clone()))
+}
+
+#[test]
+fn what_is_left_alone_stands_in_the_way_of_what_should_take_its_place() {
+    let entry = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let Some((tree, told)) = swapped("skip") else { return };
+    assert_eq!(tree, [entry("a", "b\n"), entry("b", "a\nmore\n")]);
+    let kinds = [("b".to_owned(), "content".to_owned()), ("b".to_owned(), "occupied".to_owned())];
+    assert_eq!(conflicts(&told), kinds);
+    let Some((tree, told)) = swapped("force") else { return };
+    assert_eq!(tree, [entry("a", "a\nmore\n"), entry("b", "b\n")]);
+    assert_eq!(told, json!([]));
+}

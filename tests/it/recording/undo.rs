@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::host;
+use super::{host, point};
 use crate::harness::{Mounted, Setup, Shell, program, sh};
 
 fn run(mount: &Mounted, command: &str) -> Shell {
@@ -118,4 +118,28 @@ fn what_a_session_did_last_is_undone_and_later_work_of_others_stays() {
     assert_eq!(one.refused("revert", &json!({"last": "undo"})), "version_not_found");
     assert_eq!(one.refused("revert", &json!({"last": "change", "path": "a"})), "invalid_argument");
     assert_eq!(one.refused("revert", &json!({"last": "undo", "session": "one"})), "invalid_argument");
+}
+
+#[test]
+fn what_removes_much_is_shown_to_a_person_first_or_done_in_one_command() {
+    program("script");
+    let Some(mount) = Setup::new().file("a", "a\n").mount() else { return };
+    point(&mut mount.client(), "start");
+    sh(mount.path(), "echo new > new").ok();
+    let back = |more: &str, typed: &str| {
+        let (wardfs, socket) = (env!("CARGO_BIN_EXE_wardfs"), mount.socket());
+        let command = format!("WARDFS_SOCKET={} {wardfs} revert --checkpoint start {more}", socket.display());
+        sh(mount.path(), &format!("printf '{typed}\\n' | script -qec '{command}' /dev/null"))
+    };
+    let plain = Shell::of(mount.wardfs().args(["revert", "--checkpoint", "start"]).current_dir(mount.path()));
+    assert!(plain.status == 3 && plain.err.contains("--yes"), "{plain:?}");
+    assert_eq!(names(&mount), "a\nnew\n");
+    let no = back("", "n");
+    assert!(no.status == 3 && no.out.contains("remove new"), "{no:?}");
+    assert_eq!(names(&mount), "a\nnew\n");
+    back("", "y").ok();
+    assert_eq!(names(&mount), "a\n");
+    run(&mount, "redo").ok();
+    back("--yes", "").ok();
+    assert_eq!(names(&mount), "a\n");
 }

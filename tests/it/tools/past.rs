@@ -1,9 +1,9 @@
 //! `history`, `changes`, `revert`, `checkpoint`, and reading the past.
 
 use serde_json::{Value, json};
-use wardfs::types::Timestamp;
+use wardfs::{policy::PolicySpec, types::Timestamp};
 
-use super::room::{Room, hash};
+use super::room::{Plan, Room, hash, patterns};
 
 fn write(room: &Room, path: &str, content: &str) -> Value {
     room.call("write", json!({"path": path, "content": content}))["operation"].clone()
@@ -177,7 +177,8 @@ fn all_since_a_checkpoint_is_taken_back() {
     write(&room, "a", "2\n");
     write(&room, "d/b", "x");
     room.call("move", json!({"from": "a", "to": "d/c"}));
-    room.call("revert", json!({"checkpoint": "start"}));
+    let back = json!({"checkpoint": "start"});
+    room.call("revert", with(&back, &token(&room, &back)));
     assert_eq!((room.get("a"), room.exists("d")), (b"1\n".to_vec(), false));
 }
 
@@ -214,6 +215,86 @@ fn a_token_stands_for_the_plan_of_its_dry_run() {
     assert!(room.exists("d0"));
     room.call("revert", json!({"session": "s1", "confirm_token": dry["confirm_token"]}));
     assert!(!room.exists("d0") && !room.exists("d100"));
+}
+
+/// A token that a dry run of `arguments` gives.
+fn token(room: &Room, arguments: &Value) -> Value {
+    let mut asked = arguments.clone();
+    asked["dry_run"] = json!(true);
+    room.call("revert", asked)["confirm_token"].clone()
+}
+
+fn with(arguments: &Value, token: &Value) -> Value {
+    let mut asked = arguments.clone();
+    asked["confirm_token"] = token.clone();
+    asked
+}
+
+/// Forty files that stay, then a checkpoint, then as many as are asked for.
+fn grown(count: usize) -> Room {
+    let room = Room::new();
+    for n in 0..40 {
+        room.put(format!("kept{n}"), "");
+    }
+    room.call("checkpoint", json!({"name": "start"}));
+    for n in 0..count {
+        write(&room, &format!("new{n}"), "");
+    }
+    room
+}
+
+#[test]
+fn going_back_to_a_moment_needs_a_token_if_that_removes_more_than_a_tenth_of_the_tree() {
+    let room = grown(4);
+    let back = json!({"checkpoint": "start"});
+    assert_eq!(token(&room, &back), Value::Null);
+    write(&room, "new4", "");
+    let error = room.refused("revert", back.clone(), "approval_required");
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("dry_run")), "{error}");
+    assert_eq!(error["details"], json!({"removes": 5}));
+    assert!(room.exists("new0"));
+    // What an operation or a session did is no moment.
+    room.call("revert", json!({"session": "s1"}));
+    assert!(!room.exists("new0") && room.exists("kept0"));
+}
+
+#[test]
+fn a_token_is_good_once_and_for_the_plan_that_was_shown() {
+    let room = grown(101);
+    let back = json!({"checkpoint": "start"});
+    let first = token(&room, &back);
+    room.refused("revert", with(&json!({"path": ".", "to": {"checkpoint": "start"}}), &first), "approval_required");
+    room.put("kept0", "changed");
+    write(&room, "one more", "");
+    let error = room.refused("revert", with(&back, &first), "approval_required");
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("another plan")), "{error}");
+    assert!(room.exists("new0"));
+    let second = token(&room, &back);
+    let done = room.call("revert", with(&back, &second));
+    assert!(!room.exists("new0"));
+    room.call("revert", json!({"operation": done["operation"]}));
+    assert!(room.exists("new0"));
+    room.refused("revert", with(&back, &second), "approval_required");
+    assert!(room.exists("new0"));
+}
+
+#[test]
+fn a_revert_on_the_condition_that_nothing_came_since() {
+    let policy = PolicySpec { deny: patterns(&["hidden"]), ..PolicySpec::default() };
+    let room = Room::of(Plan { policy, ..Plan::default() });
+    write(&room, "a", "1\n");
+    let head = write(&room, "a", "2\n");
+    let newer = write(&room, "b", "1\n");
+    let error = room.refused("revert", json!({"path": "a", "if_head": head}), "head_moved");
+    assert_eq!((&error["details"]["operation"], room.get("a")), (&newer, b"2\n".to_vec()));
+    assert_eq!(
+        room.refused("revert", json!({"path": "a", "if_head": head, "dry_run": true}), "head_moved")["applied"],
+        false
+    );
+    room.refused("revert", json!({"path": "a", "if_head": 1_000_000}), "version_not_found");
+    room.put("hidden", "x");
+    room.call("revert", json!({"path": "a", "if_head": newer}));
+    assert_eq!(room.get("a"), b"1\n");
 }
 
 #[test]
