@@ -154,10 +154,8 @@ pub enum ViewError {
 impl ViewError {
     /// For errors after the promise of a change was recorded, and before its end was.
     pub(crate) fn undecided(error: impl Into<ViewError>) -> ViewError {
-        match error.into() {
-            decided @ ViewError::Undecided(_) => decided,
-            error => ViewError::Undecided(Box::new(error)),
-        }
+        let error = error.into();
+        if matches!(error, ViewError::Undecided(_)) { error } else { ViewError::Undecided(Box::new(error)) }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::{
     Conflict, Done, LastStep, Request, Result, View, ViewError,
     history::{At, Past, ViewChange, ViewOperation, ViewQuery},
+    lookup::STAGE_PREFIX,
     net::Net,
     plan::Plan,
     resolve::Follow,
@@ -408,7 +409,13 @@ fn token_of(target: &RevertTarget, plan: &Plan) -> String {
         let change = &step.change;
         let before = change.before.as_ref().map(|state| (state.kind, state.size, state.mtime, state.ctime));
         let after = change.after.as_ref().map(|state| (state.kind, state.size, state.mode));
-        text += &format!("{:?} {:?} {:?} {before:?} {after:?}\n", change.kind, change.path, change.from);
+        let named = |path: &ViewPath| match path.file_name() {
+            // A name in between is another one in each plan.
+            Some(name) if name.as_bytes().starts_with(STAGE_PREFIX) => String::new(),
+            Some(_) | None => format!("{path:?}"),
+        };
+        let (path, from) = (named(&change.path), change.from.as_ref().map(named));
+        text += &format!("{:?} {path} {from:?} {before:?} {after:?}\n", change.kind);
     }
     Hash::of(text.as_bytes()).hex()[..16].to_owned()
 }
