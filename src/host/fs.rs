@@ -82,6 +82,8 @@ pub struct Fs {
     mount_id: u64,
     /// `f_fsid`.
     fsid: [u8; 8],
+    /// The same, or another id where that one is only the number of a device.
+    lasting: [u8; 8],
     /// Handles are opened relative to it; it keeps the mount, so that its id stays ours.
     mount: OwnedFd,
     caps: FsCaps,
@@ -159,11 +161,13 @@ impl Fs {
             .and_then(|handle| sys::open_by_handle(mount.as_fd(), &handle, OFlags::PATH))
             .and_then(|again| meta::stat(again.as_fd()))
             .is_ok_and(|again| again.ino == found.stx_ino);
+        let fsid = fstatvfs(&mount)?.f_fsid;
         Ok(Fs {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             dev: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
             mount_id: found.stx_mnt_id,
-            fsid: fstatvfs(&mount)?.f_fsid.to_le_bytes(),
+            fsid: fsid.to_le_bytes(),
+            lasting: lasting_id(mount.as_fd(), (found.stx_dev_major, found.stx_dev_minor), fsid),
             mount,
             caps: FsCaps { handles, reflink: false, fs_type: type_of_mount(found.stx_mnt_id, dir)? },
             cache,
@@ -261,7 +265,7 @@ impl Fs {
     /// ESTALE if it is gone, lies on another file system, or has no handle; the host's.
     pub fn open_stable(self: &Arc<Self>, key: &[u8]) -> Result<HostRef> {
         let (fsid, handle) = key.split_first_chunk::<8>().ok_or(Errno::STALE)?;
-        if *fsid != self.fsid || !self.caps.handles || handle.starts_with(&NO_HANDLE) {
+        if *fsid != self.lasting || !self.caps.handles || handle.starts_with(&NO_HANDLE) {
             return Err(Errno::STALE);
         }
         let fd = with_room(|| sys::open_by_handle(self.mount.as_fd(), handle, OFlags::PATH | OFlags::NOFOLLOW))?;
@@ -275,10 +279,10 @@ impl HostRef {
         &self.key
     }
 
-    /// Its identity over restarts: the file system's id (`f_fsid`, 8 bytes) and the key's handle. As stable as the file
-    /// system's id is: ext4, btrfs and tmpfs keep theirs, XFS takes it from the device number.
+    /// Its identity over restarts: 8 bytes for the file system (`f_fsid`, or its UUID where that is the device's number) and
+    /// the key's handle.
     pub fn stable_key(&self) -> Box<[u8]> {
-        [&self.fs.fsid[..], &self.key.handle].concat().into()
+        [&self.fs.lasting[..], &self.key.handle].concat().into()
     }
 
     /// The path by which the kernel shows it at this moment: a hint.
@@ -459,6 +463,17 @@ fn path_hint(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
 
 fn stat_mount(fd: BorrowedFd<'_>) -> Result<Statx> {
     statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID)
+}
+
+/// What a file system is known by after the machine was started anew, when its device may have another number: XFS has that
+/// number for its id. Both halves of its UUID take its place, where the kernel tells it.
+fn lasting_id(mount: BorrowedFd<'_>, (major, minor): (u32, u32), fsid: u64) -> [u8; 8] {
+    let (major, minor) = (u64::from(major), u64::from(minor));
+    let number = minor & 0xff | major << 8 | (minor & !0xff) << 12;
+    match sys::uuid(mount) {
+        Ok(uuid) if fsid == number => std::array::from_fn(|at| uuid[at] ^ uuid[at + 8]),
+        Ok(_) | Err(_) => fsid.to_le_bytes(),
+    }
 }
 
 fn key_without_handle(attr: &Attr) -> Box<[u8]> {

@@ -71,6 +71,25 @@ pub fn chmod_fd(fd: BorrowedFd<'_>, mode: u32) -> Result<()> {
     Ok(())
 }
 
+/// The UUID of the file system of an open file (`FS_IOC_GETFSUUID`, Linux 6.9).
+///
+/// # Errors
+/// ENOTTY where it has none, or before 6.9; EBADF for an O_PATH descriptor.
+pub fn uuid(fd: BorrowedFd<'_>) -> Result<[u8; 16]> {
+    /// `_IOR(0x15, 0, struct fsuuid2)`.
+    const GET_UUID: libc::Ioctl = 0x8011_1500;
+    /// `struct fsuuid2`.
+    #[repr(C)]
+    struct Uuid {
+        len: u8,
+        bytes: [u8; 16],
+    }
+    let mut uuid = Uuid { len: 0, bytes: [0; 16] };
+    // SAFETY: the kernel writes into `uuid` only, which is as large as the number of the call says.
+    checked(c_long::from(unsafe { libc::ioctl(fd.as_raw_fd(), GET_UUID, &raw mut uuid) }))?;
+    if usize::from(uuid.len) == uuid.bytes.len() { Ok(uuid.bytes) } else { Err(Errno::NOTTY) }
+}
+
 /// Locks a whole file for writing, for as long as the open file description lives (`F_OFD_SETLK`). Does not wait.
 ///
 /// # Errors

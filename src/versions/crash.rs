@@ -115,6 +115,10 @@ pub const FAULTS: &[&str] = &[
     "exchange-mismatch",
     // The disk is full when something that was begun has to end.
     "disk-full-at-the-end",
+    // The log is not flushed, and yet said to be on disk.
+    "log-flush-left-out",
+    // What a tool wrote is not flushed, and yet said to be on disk.
+    "file-flush-left-out",
 ];
 
 /// What `crash_point!` calls.

@@ -52,8 +52,8 @@ pub(super) fn make_dirs(store: &Path) -> Result<()> {
     ["log", "aside", "tmp", "quarantine"].iter().try_for_each(|part| make(&store.join(part)))
 }
 
-/// Takes the lock of a store for the life of the file returned.
-pub(super) fn take(store: &Path) -> Result<File> {
+/// Takes the lock of a store for the life of the file returned. True with it if another start of the machine held it last.
+pub(super) fn take(store: &Path) -> Result<(File, bool)> {
     let path = store.join("LOCK");
     let mut file = OpenOptions::new()
         .read(true)
@@ -65,8 +65,11 @@ pub(super) fn take(store: &Path) -> Result<File> {
         .map_err(|e| failed(&path, e))?;
     match host::lock_file(file.as_fd()) {
         Ok(()) => {
+            let mut text = String::new();
+            file.read_to_string(&mut text).map_err(|e| failed(&path, e))?;
+            let other_boot = text.lines().nth(1).is_some_and(|last| last != boot());
             announce(&file, Path::new("")).map_err(|e| failed(&path, e))?;
-            Ok(file)
+            Ok((file, other_boot))
         }
         Err(host::Errno::AGAIN | host::Errno::ACCESS) => {
             let mut text = String::new();
@@ -80,11 +83,14 @@ pub(super) fn take(store: &Path) -> Result<File> {
     }
 }
 
+/// The number of this start of the machine; empty without /proc.
+fn boot() -> String {
+    std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned()
+}
+
 /// Writes who holds the lock, in which boot, and where its admin socket is: a line each, in one write.
 pub(super) fn announce(file: &File, admin_socket: &Path) -> std::io::Result<()> {
-    // Without /proc the line stays empty: it only tells people whether a pid is of this boot.
-    let boot = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
-    let head = format!("{}\n{}\n", std::process::id(), boot.trim());
+    let head = format!("{}\n{}\n", std::process::id(), boot());
     let text = [head.as_bytes(), admin_socket.as_os_str().as_bytes(), b"\n"].concat();
     file.write_all_at(&text, 0)?;
     file.set_len(text.len() as u64)

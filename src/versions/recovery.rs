@@ -30,6 +30,8 @@ pub struct Recovered {
     pub open: Vec<OpenMark>,
     /// Names in `aside/` that no record explains (a crash between the move and the record).
     pub orphans: Vec<EntryName>,
+    /// The machine was started anew since the store was last open: what was recorded of names may not have reached the disk.
+    pub other_boot: bool,
     /// What was found, one sentence each, for `status` and the log.
     pub notes: Vec<String>,
 }

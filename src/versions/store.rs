@@ -119,7 +119,7 @@ impl Store {
     /// `Locked`, `Format`, `NoSpace`, `Io`, `Index`.
     pub fn open(path: &Path, options: &StoreOptions) -> Result<Arc<Store>> {
         super::lock::make_dirs(path)?;
-        let lock = super::lock::take(path)?;
+        let (lock, other_boot) = super::lock::take(path)?;
         let identity = super::lock::format(path)?;
         let open_dir = |part: &str| File::open(path.join(part)).map(OwnedFd::from).map_err(|e| failed(path, e));
         let (aside, tmp) = (open_dir("aside")?, open_dir("tmp")?);
@@ -134,7 +134,7 @@ impl Store {
         let ((last_op, mut last_node), sources) = (reader.numbers()?, reader.sources()?);
         let (actors, last_actor) = reader.actors(ACTORS)?;
         let last = reader.last_op()?;
-        let mut recovered = Recovered { notes: up.notes, ..Recovered::default() };
+        let mut recovered = Recovered { notes: up.notes, other_boot, ..Recovered::default() };
         if identity.moved {
             recovered.notes.push("the store lies on another file system than when it was made".into());
         }

@@ -199,6 +199,15 @@ impl Applying<'_> {
         self.set_meta(fd.as_fd(), after)
     }
 
+    /// Writes once more, into the file that stands there, what a power cut left unwritten of a change.
+    ///
+    /// # Errors
+    /// The host's.
+    pub(super) fn write_again(&self, source: &Source, change: &Change) -> Result<()> {
+        let after = change.after.as_ref().ok_or(ViewError::Host(Errno::INVAL))?;
+        self.overwrite(source, &dir_of(source, &change.path)?, &name_of(&change.path)?, after)
+    }
+
     fn remove(&self, dir: &OwnedFd, name: &EntryName, before: &State) -> Result<()> {
         if before.kind == Kind::Dir {
             return Ok(host::remove_dir(dir.as_fd(), name)?);

@@ -135,7 +135,9 @@ impl View {
         let announced = match (place, before) {
             (Some(place), Some(before)) => {
                 let change = self.expected(&place, &node, state, kind.0, Some(before.clone()))?;
-                Some((place, before, self.announce(kind.1, &actor, vec![change])?))
+                let op = self.announce(kind.1, &actor, vec![change])?;
+                self.named(&node.file)?;
+                Some((place, before, op))
             }
             (Some(_) | None, _) => None,
         };

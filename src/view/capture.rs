@@ -82,8 +82,8 @@ impl View {
         })
     }
 
-    /// Keeps the content of a file that is about to be overwritten: whole in the log, by reflink, or by a copy; and waits
-    /// until it is on disk, if durability is strict.
+    /// Keeps the content of a file that is about to be overwritten: whole in the log, by reflink, or by a copy. Before
+    /// anything is changed, a record must name it, and `named` be called.
     pub(crate) fn keep(&self, place: &Place, file: &Arc<File>, attr: &Attr, id: NodeId) -> Result<Content> {
         let store = &self.core.store;
         if crash::planted("pre-image-left-out") {
@@ -93,10 +93,9 @@ impl View {
         if attr.size <= WHOLE_COPY_MAX {
             return match host::read_whole(fd.as_fd(), WHOLE_COPY_MAX) {
                 Ok((bytes, _)) => {
-                    let (hash, lsn) = store.put_blob(&bytes)?;
+                    let (hash, _) = store.put_blob(&bytes)?;
                     crash_point!("pre-image-appended");
-                    store.settle(lsn)?;
-                    crash_point!("pre-image-flushed");
+                    file.keeps();
                     Ok(Content::Blob(hash))
                 }
                 Err(Errno::AGAIN | Errno::FBIG) => Ok(Content::Lost(Loss::Unstable)),
@@ -123,13 +122,26 @@ impl View {
         });
         crash_point!("pre-image-copied");
         match kept {
-            Ok(()) => Ok(Content::Aside(name.to_string())),
+            Ok(()) => {
+                file.keeps();
+                Ok(Content::Aside(name.to_string()))
+            }
             Err(error) => {
                 // The name is ours alone and half written: nothing is lost with it.
                 host::remove_file(store.aside_dir(), &name)?;
                 if error == Errno::FBIG { Ok(Content::Lost(Loss::Size)) } else { Err(error.into()) }
             }
         }
+    }
+
+    /// A record in the log names what was kept of a file. Waits until both are on disk, if durability is strict: a content
+    /// that no record names cannot be found again.
+    pub(crate) fn named(&self, file: &File) -> Result<()> {
+        if file.was_kept() {
+            self.core.store.settle_all()?;
+            crash_point!("pre-image-flushed");
+        }
+        Ok(())
     }
 
     /// The path a change is reported under.

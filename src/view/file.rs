@@ -30,6 +30,8 @@ pub(crate) struct File {
     aside_links: AtomicU32,
     /// A tool put another inode in its place: who still knows this one must look the name up again.
     replaced: AtomicBool,
+    /// Its content was kept, and perhaps no record on disk says so.
+    kept: AtomicBool,
     table: Weak<Shards>,
 }
 
@@ -107,6 +109,7 @@ impl FileTable {
             nodes: Mutex::default(),
             aside_links: AtomicU32::new(0),
             replaced: AtomicBool::new(false),
+            kept: AtomicBool::new(false),
             table: Arc::downgrade(&self.files),
         });
         files.insert(key, Arc::downgrade(&file));
@@ -144,6 +147,16 @@ impl File {
     /// A tool is putting another inode in its place.
     pub fn set_replaced(&self) {
         self.replaced.store(true, Ordering::Relaxed);
+    }
+
+    /// Its content was kept; a record that names it has to follow.
+    pub fn keeps(&self) {
+        self.kept.store(true, Ordering::Relaxed);
+    }
+
+    /// True once after its content was kept.
+    pub fn was_kept(&self) -> bool {
+        self.kept.swap(false, Ordering::Relaxed)
     }
 
     /// One of its links is ours, in `aside/`.

@@ -268,6 +268,7 @@ impl View {
         node.file.host.pin()?;
         let change = self.expected(&place, node, state, ChangeKind::Remove, Some(before.clone()))?;
         let op = self.announce(OpKind::Remove, actor, vec![change])?;
+        self.named(&node.file)?;
         match &before.content {
             Content::Aside(aside) if last && !self.is_copy(&before) => {
                 let aside = EntryName::new(aside.as_bytes()).map_err(|_| Errno::INVAL)?;

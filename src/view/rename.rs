@@ -137,6 +137,9 @@ impl View {
         let moves = self.expected(&place, &node, state, ChangeKind::Rename, Some(before.clone()))?;
         announced.push(Change { from: Some(old_place.path.clone()), ..moves });
         let op = self.announce(OpKind::Rename, actor, announced)?;
+        if let Some((target, _)) = &target {
+            self.named(&target.file)?;
+        }
         let done = {
             let _caller = host::as_caller(caller);
             host::rename(

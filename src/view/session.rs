@@ -107,6 +107,7 @@ impl View {
             key: node.file.stable_key(),
             before: before.clone(),
         })?;
+        self.named(&node.file)?;
         crash_point!("open-marked");
         state.session = Some(Session {
             op,
@@ -220,7 +221,7 @@ impl View {
                 before,
             })?;
         }
-        Ok(())
+        self.named(&node.file)
     }
 
     /// Records what changed since the last time, for the writer `by`.

@@ -152,6 +152,17 @@ impl Store {
         }
     }
 
+    /// [`Store::sync_all`] under `strict`, nothing under `relaxed`.
+    ///
+    /// # Errors
+    /// As `sync`.
+    pub fn settle_all(&self) -> Result<()> {
+        match self.durability {
+            Durability::Strict => self.sync_all(),
+            Durability::Relaxed => Ok(()),
+        }
+    }
+
     /// The durability chosen at opening.
     pub fn durability(&self) -> Durability {
         self.durability

@@ -8,13 +8,17 @@ use super::{Recovery, Standing, standing, standing_from};
 use crate::{
     crash_point,
     host::{self, RenameMode},
-    types::{Kind, ViewPath},
+    types::{Kind, Timestamp, ViewPath},
     versions::{Bound, Change, ChangeKind, Content, HistoryQuery, OpKind, OpenMark, Operation, State},
     view::{
-        Result, Source, ViewError,
+        Core, Result, Source, ViewError,
         apply::{Applying, dir_of, inverse},
+        core::COPY_MAX,
     },
 };
+
+/// What a disk writes whole, or not at all.
+const SECTOR: usize = 512;
 
 /// How far one change came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +29,10 @@ enum Stands {
     Done,
     /// Made, without its owner, mode or times.
     Bare,
+    /// Made, and its content never reached the disk, or only parts of it did.
+    CutShort,
+    /// As it was some time before it: what was written since did not reach the disk.
+    Older,
     /// Neither: somebody changed it since, and what that is stays.
     Foreign,
 }
@@ -91,7 +99,8 @@ impl Recovery<'_> {
             let taken = self.settle_staged(&applying, &source, change).and_then(|()| {
                 let stands = self.how_far(&applying, &source, change)?;
                 let cut_off = stands == Stands::Due && self.is_half_written(&source, change)?;
-                let applied = matches!(stands, Stands::Done | Stands::Bare) && self.was_applied(&source, change)?;
+                let applied = matches!(stands, Stands::Done | Stands::Bare | Stands::CutShort)
+                    && self.was_applied(&source, change)?;
                 if !cut_off && !applied {
                     return Ok(false);
                 }
@@ -169,7 +178,7 @@ impl Recovery<'_> {
         let Some(after) = &change.after else { return Ok(None) };
         match &after.content {
             Content::Aside(_) => {
-                let bytes = self.core.store.read_all(&after.content, crate::view::core::COPY_MAX)?;
+                let bytes = self.core.store.read_all(&after.content, COPY_MAX)?;
                 Ok(Some(crate::types::Hash::of(&bytes)))
             }
             Content::None | Content::Target(_) | Content::Blob(_) | Content::Live(_) | Content::Lost(_) => {
@@ -217,8 +226,10 @@ impl Recovery<'_> {
             return Ok(Stands::Foreign);
         };
         if after.kind == Kind::File {
-            let same = after.size == now.attr.size && self.hash_after(change)? == now.content_hash()?;
-            return Ok(if same { Stands::Done } else { Stands::Foreign });
+            if after.size == now.attr.size && self.hash_after(change)? == now.content_hash()? {
+                return Ok(Stands::Done);
+            }
+            return Ok(if self.is_cut_short(after, now)? { Stands::CutShort } else { Stands::Foreign });
         }
         Ok(if has_meta(applying, after, now) { Stands::Done } else { Stands::Bare })
     }
@@ -239,13 +250,48 @@ impl Recovery<'_> {
                 (false, _) => Stands::Foreign,
             });
         }
-        let is_old = before.is_current(&now.attr) || (before.hash().is_some() && hash == before.hash());
+        // After a power cut times may be on the disk without the content, so that a hash decides where there is one.
+        let is_old = match before.hash() {
+            Some(before_hash) if self.after_power_cut() => hash == Some(before_hash),
+            before_hash => before.is_current(&now.attr) || (before_hash.is_some() && hash == before_hash),
+        };
+        let is_ours = !now.is(change.key.as_ref()) || !is_old;
+        if let Some(after) = change.after.as_ref().filter(|_| is_ours && !is_new)
+            && self.is_cut_short(after, now)?
+        {
+            return Ok(Stands::CutShort);
+        }
+        let is_older = self.after_power_cut() && now.attr.mtime <= before.mtime && before_is_kept(self.core, before);
         // A file may be given the content that it had.
         Ok(match (now.is(change.key.as_ref()), is_new, is_old) {
             (false, true, _) => Stands::Done,
             (true, _, true) => Stands::Due,
+            (true, _, false) if is_older => Stands::Older,
             (true, _, false) | (false, false, _) => Stands::Foreign,
         })
+    }
+
+    /// Only what a machine loses that stops is missing on the disk; after the end of the daemon alone, somebody changed it.
+    fn after_power_cut(&self) -> bool {
+        self.core.store.recovered().other_boot
+    }
+
+    /// Is a file what a power cut leaves of a content that was written and not flushed: its beginning, or nothing, with
+    /// zeros where nothing reached the disk? Writing all of it destroys nothing that somebody else wrote.
+    fn is_cut_short(&self, after: &State, now: &Standing) -> Result<bool> {
+        if !self.after_power_cut()
+            || now.attr.size > after.size
+            || after.size > COPY_MAX
+            || !matches!(after.content, Content::Blob(_) | Content::Aside(_))
+        {
+            return Ok(false);
+        }
+        let wanted = self.core.store.read_all(&after.content, COPY_MAX)?;
+        match host::read_whole(now.host.open(OFlags::RDONLY)?.as_fd(), COPY_MAX) {
+            Ok((found, _)) => Ok(is_remnant(&found, &wanted)),
+            Err(host::Errno::AGAIN | host::Errno::FBIG) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// True if something was done.
@@ -253,6 +299,8 @@ impl Recovery<'_> {
         match stands {
             Stands::Done | Stands::Foreign => return Ok(false),
             Stands::Due => applying.apply(source, change)?,
+            Stands::CutShort => applying.write_again(source, change)?,
+            Stands::Older => applying.apply(source, &without_look(change))?,
             Stands::Bare => {
                 if let (Some(now), Some(after)) = (standing(source, &change.path)?, &change.after) {
                     applying.set_meta(now.host.path_fd()?.as_fd(), after)?;
@@ -327,6 +375,32 @@ fn has_meta(applying: &Applying<'_>, wanted: &State, now: &Standing) -> bool {
     let mode = wanted.kind == Kind::Symlink || wanted.mode == now.attr.mode;
     let times = !applying.times || wanted.kind == Kind::Dir || wanted.mtime == now.attr.mtime;
     (wanted.uid, wanted.gid) == (now.attr.uid, now.attr.gid) && mode && times && wanted.xattrs == xattrs
+}
+
+/// Is the content before a change in the store, so that what stands need not be put there?
+fn before_is_kept(core: &Core, before: &State) -> bool {
+    match &before.content {
+        Content::Aside(name) => core.store.has_aside(name),
+        Content::None | Content::Target(_) | Content::Blob(_) | Content::Live(_) | Content::Lost(_) => true,
+    }
+}
+
+/// A change that does not look whether what it replaces is as it was.
+fn without_look(change: &Change) -> Change {
+    let mut change = change.clone();
+    if let Some(before) = &mut change.before {
+        before.ctime = Timestamp::default();
+    }
+    change
+}
+
+/// Nothing of a sector that a disk writes whole is there, or all of it.
+fn is_remnant(found: &[u8], wanted: &[u8]) -> bool {
+    found.len() <= wanted.len()
+        && found
+            .chunks(SECTOR)
+            .zip(wanted.chunks(SECTOR))
+            .all(|(found, wanted)| wanted.starts_with(found) || found.iter().all(|byte| *byte == 0))
 }
 
 /// The file and the directory that names it.
