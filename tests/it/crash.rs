@@ -4,7 +4,7 @@
 mod calls;
 mod controls;
 mod kill;
-mod load;
-mod oracle;
-mod points;
-mod scenes;
+pub mod load;
+pub mod oracle;
+pub mod points;
+pub mod scenes;

@@ -10,4 +10,4 @@ pub use client::Client;
 pub use mounted::{Mounted, Setup, left_out};
 pub use random::Random;
 pub use shell::{Shell, as_child, as_user, is_root, program, sh, sh_as, some_owner, take_away, wait_for, watcher};
-pub use tree::{Times, Tree};
+pub use tree::{Item, Times, Tree};

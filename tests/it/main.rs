@@ -11,6 +11,7 @@ mod fuse_door;
 mod harness;
 mod model;
 mod policy;
+mod power;
 mod recording;
 mod semantics;
 mod store;

@@ -70,7 +70,7 @@ fn round(durability: &str, call: &str, count: usize, seed: u64) -> Option<bool> 
     mount.set_environment(&[("WARDFS_CRASH_SMALL", "1")]);
     mount.mount_again();
     let tracer = Tracer::before(&mount, call, "signal=KILL", count);
-    let played = play(&mount, USUAL, seed, false);
+    let played = play(&mount, USUAL, seed, false, &|| 0);
     // Its tracer learns of its end before us.
     let died = mount.gone_within(1);
     drop(tracer);
@@ -124,7 +124,7 @@ fn refusals(durability: &str) {
             let Some((mut mount, first)) = begin(durability, USUAL) else { return };
             mount.mount_again();
             let tracer = Tracer::before(&mount, call, &format!("error={error}"), count);
-            let played = play(&mount, USUAL, seed, true);
+            let played = play(&mount, USUAL, seed, true, &|| 0);
             drop(tracer);
             let _ = mount.umount();
             assert!(mount.gone_within(30), "the daemon does not end");

@@ -15,7 +15,7 @@ fn a_load_that_nothing_disturbs_is_taken_back_scene_by_scene() {
         eprintln!("scene {}", scene.name);
         let Some((mut mount, first)) = begin("relaxed", &[*scene]) else { return };
         mount.mount_again();
-        let played = play(&mount, &[*scene], 0, false);
+        let played = play(&mount, &[*scene], 0, false, &|| 0);
         mount.kill();
         oracle::judge(&mut mount, &played, &first);
     }

@@ -27,7 +27,37 @@ pub struct Played {
     pub unanswered: Option<Vec<(String, Option<Vec<u8>>)>>,
     /// A step had begun when the daemon died, and was no tool's.
     pub cut_off: bool,
+    /// The folder before the first step.
+    pub before: Tree,
+    /// The steps that were acknowledged.
+    pub passed: Vec<Passed>,
 }
+
+/// What a step leaves, by name in the scene's folder; none: nothing at all.
+pub type Leaves = Vec<(String, Option<Vec<u8>>)>;
+
+/// A step that was acknowledged.
+pub struct Passed {
+    /// What the clock of the load said then.
+    pub at: u64,
+    /// The folder after it.
+    pub tree: Tree,
+    /// What outlasts a power cut from then on, under strict durability.
+    pub sure: Sure,
+}
+
+/// What outlasts a power cut.
+pub enum Sure {
+    /// Nothing.
+    Nothing,
+    /// Files that an application put on disk.
+    Synced(Leaves),
+    /// All that an operation of a tool did.
+    Operation(u64, Leaves),
+}
+
+/// What tells when a step was acknowledged.
+pub type Clock<'a> = &'a (dyn Fn() -> u64 + Sync);
 
 /// The daemon is gone, or refused what no scene goes on without.
 #[derive(Debug)]
@@ -45,6 +75,7 @@ pub struct Stage<'a> {
     lines: Option<BufReader<UnixStream>>,
     calls: u64,
     refusals: bool,
+    clock: Clock<'a>,
     /// What happened so far.
     pub played: Played,
 }
@@ -52,6 +83,21 @@ pub struct Stage<'a> {
 impl Stage<'_> {
     /// A step of a shell: acknowledged if the daemon answers afterwards.
     pub fn shell(&mut self, step: impl FnOnce(&Path) -> std::io::Result<()>) -> Step {
+        self.step(step)?;
+        self.acknowledge(Sure::Nothing);
+        Ok(())
+    }
+
+    /// A step of a shell that has put these files on disk, with their names, when it is done.
+    pub fn synced(&mut self, names: &[&str], step: impl FnOnce(&Path) -> std::io::Result<()>) -> Step {
+        self.step(step)?;
+        let content = |name: &str| std::fs::read(self.host.join(name)).ok();
+        let leaves = names.iter().map(|name| ((*name).to_owned(), content(name))).collect();
+        self.acknowledge(Sure::Synced(leaves));
+        Ok(())
+    }
+
+    fn step(&mut self, step: impl FnOnce(&Path) -> std::io::Result<()>) -> Step {
         self.played.cut_off = true;
         let done = step(&self.at);
         if let Err(gone) = rustix::fs::statfs(self.mount) {
@@ -64,7 +110,6 @@ impl Stage<'_> {
             Err(_) if self.refusals => return Err(Gone),
             Err(error) => panic!("{}: a step failed: {error}", self.played.name),
         }
-        self.acknowledge();
         Ok(())
     }
 
@@ -79,11 +124,13 @@ impl Stage<'_> {
     /// A step beside the daemon, which is not told.
     pub fn beside(&mut self, step: impl FnOnce(&Path)) {
         step(&self.host);
-        self.acknowledge();
+        self.acknowledge(Sure::Nothing);
     }
 
-    fn acknowledge(&mut self) {
+    fn acknowledge(&mut self, sure: Sure) {
+        let at = (self.clock)();
         self.played.acknowledged = Tree::of(&self.host, Times::Ignore);
+        self.played.passed.push(Passed { at, tree: self.played.acknowledged.clone(), sure });
         (self.played.cut_off, self.played.unanswered) = (false, None);
     }
 
@@ -93,7 +140,7 @@ impl Stage<'_> {
         let here = format!("{}/", self.played.name);
         let arguments: Value = serde_json::from_str(&arguments.to_string().replace("@/", &here)).unwrap();
         let kept = |content: &Option<&[u8]>| content.map(<[u8]>::to_vec);
-        let leaves: Vec<_> = leaves.iter().map(|(name, content)| ((*name).to_owned(), kept(content))).collect();
+        let leaves: Leaves = leaves.iter().map(|(name, content)| ((*name).to_owned(), kept(content))).collect();
         self.played.unanswered = Some(leaves.clone());
         let answer = self.call(tool, &arguments)?;
         let result = &answer["result"];
@@ -108,11 +155,12 @@ impl Stage<'_> {
             self.played
                 .acknowledged
                 .same(&now, &format!("{tool} {arguments} was refused and changed something: {result}"));
-            self.acknowledge();
+            self.acknowledge(Sure::Nothing);
             return Ok(());
         }
         let op = &result["structuredContent"]["operation"];
-        self.played.answered.push(op.as_u64().unwrap_or_else(|| panic!("{tool} {arguments}: {answer}")));
+        let op = op.as_u64().unwrap_or_else(|| panic!("{tool} {arguments}: {answer}"));
+        self.played.answered.push(op);
         for (at, (name, content)) in leaves.iter().enumerate() {
             let found = std::fs::read(self.host.join(name)).ok();
             assert!(found == *content, "{tool} {arguments}: {name} is not what it should be");
@@ -122,7 +170,7 @@ impl Stage<'_> {
                 self.played.saved.push((format!("{}/{name}", self.played.name), content.clone()));
             }
         }
-        self.acknowledge();
+        self.acknowledge(Sure::Operation(op, leaves));
         Ok(())
     }
 
@@ -149,7 +197,7 @@ impl Stage<'_> {
 
 /// Plays the scenes of a shell and those of a tool at the same time, each in an order that the seed chooses. Returns what was
 /// acknowledged in each, also in those that did not begin.
-pub fn play(mount: &Mounted, scenes: &[Scene], seed: u64, refusals: bool) -> Vec<Played> {
+pub fn play(mount: &Mounted, scenes: &[Scene], seed: u64, refusals: bool, clock: Clock<'_>) -> Vec<Played> {
     let socket = mount.socket();
     let mut random = Random::new(seed);
     let mut threads: [Vec<&Scene>; 2] = [Vec::new(), Vec::new()];
@@ -159,7 +207,7 @@ pub fn play(mount: &Mounted, scenes: &[Scene], seed: u64, refusals: bool) -> Vec
         thread.insert(place, scene);
     }
     let [shell, tool] = threads;
-    let run = |scenes| run(mount, &socket, scenes, refusals);
+    let run = |scenes| run(mount, &socket, scenes, refusals, clock);
     std::thread::scope(|scope| {
         let threads = [scope.spawn(|| run(shell)), scope.spawn(|| run(tool))];
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
@@ -167,7 +215,7 @@ pub fn play(mount: &Mounted, scenes: &[Scene], seed: u64, refusals: bool) -> Vec
 }
 
 /// Plays scenes one after the other.
-fn run(mount: &Mounted, socket: &Path, scenes: Vec<&Scene>, refusals: bool) -> Vec<Played> {
+fn run(mount: &Mounted, socket: &Path, scenes: Vec<&Scene>, refusals: bool, clock: Clock<'_>) -> Vec<Played> {
     let mut played = Vec::new();
     let mut gone = false;
     for scene in scenes {
@@ -181,8 +229,11 @@ fn run(mount: &Mounted, socket: &Path, scenes: Vec<&Scene>, refusals: bool) -> V
             lines: None,
             calls: 0,
             refusals,
+            clock,
             played: Played {
                 name: scene.name,
+                before: acknowledged.clone(),
+                passed: Vec::new(),
                 acknowledged,
                 saved: Vec::new(),
                 answered: Vec::new(),

@@ -16,20 +16,44 @@ const CONTENT_MAX: u64 = 64 << 20;
 
 /// The daemon is down. Mounts, looks, and takes everything back to `first`, the tree at the checkpoint `start`.
 pub fn judge(mount: &mut Mounted, played: &[Played], first: &Tree) {
+    let taken_back = |_: &Mounted, now: &Tree| first.same(now, "taken back to the start, it is not as it was");
+    let rules = Rules {
+        stands: &stands,
+        on_conflict: "fail",
+        taken_back: &taken_back,
+        may_be_lost: &|path| path == "outside/o",
+    };
+    judge_by(mount, played, &rules);
+}
+
+/// What differs between kinds of crashes.
+pub struct Rules<'a> {
+    /// Fails unless what must be there of a scene is there.
+    pub stands: &'a dyn Fn(&Mounted, &Played),
+    /// What a revert does where something is in its way.
+    pub on_conflict: &'a str,
+    /// Fails unless a tree is what taking everything back has to leave.
+    pub taken_back: &'a dyn Fn(&Mounted, &Tree),
+    /// May the log say of the file at a path that a content of it was lost beside us?
+    pub may_be_lost: &'a dyn Fn(&str) -> bool,
+}
+
+/// The same, by other rules.
+pub fn judge_by(mount: &mut Mounted, played: &[Played], rules: &Rules<'_>) {
     mount.mount_again();
     for scene in played {
-        stands(mount, scene);
+        (rules.stands)(mount, scene);
     }
     let (tree, said) = (Tree::of(mount.source(), Times::Compare), mount.client().history(None));
     mount.kill();
     mount.mount_again();
     tree.same(&Tree::of(mount.source(), Times::Compare), "recovering once more changed files");
     same_history(&said, &mount.client().history(None));
-    mount.client().revert(&json!({"checkpoint": "start"}));
-    first.same(&Tree::of(mount.source(), Times::Compare), "taken back to the start, it is not as it was");
+    mount.client().revert(&json!({"checkpoint": "start", "on_conflict": rules.on_conflict}));
+    (rules.taken_back)(mount, &Tree::of(mount.source(), Times::Compare));
     mount.umount().ok();
     assert!(mount.gone_within(30), "the daemon does not end");
-    remembered(mount, played);
+    remembered(mount, played, rules);
 }
 
 /// What was acknowledged is there; a call that was not answered is there whole, or not at all.
@@ -58,14 +82,14 @@ fn same_history(before: &[Value], after: &[Value]) {
 }
 
 /// The store alone: all contents read with their hashes, what was acknowledged is recorded, and the index is worth nothing.
-fn remembered(mount: &Mounted, played: &[Played]) {
+fn remembered(mount: &Mounted, played: &[Played], rules: &Rules<'_>) {
     let path = mount.setup().store_path();
     let store = Store::open(path, &StoreOptions::default()).unwrap();
     let said = all(&store);
     let mut known: HashSet<(String, Hash)> = HashSet::new();
     for operation in &said {
         for change in &operation.changes {
-            for hash in contents(&store, operation, change) {
+            for hash in contents(&store, operation, change, rules) {
                 known.insert((change.path.to_string(), hash));
             }
         }
@@ -102,7 +126,7 @@ fn all(store: &Store) -> Vec<Operation> {
 }
 
 /// The hashes of a change's contents, before and after it. Each is read whole.
-fn contents(store: &Store, operation: &Operation, change: &Change) -> Vec<Hash> {
+fn contents(store: &Store, operation: &Operation, change: &Change, rules: &Rules<'_>) -> Vec<Hash> {
     let before = change.before.as_ref().map(|state| (state, state.content.clone()));
     // Of an operation's changes of one inode the last says what was after it; of an exchange `after` is the other inode's.
     let last = operation.changes.iter().rev().find(|other| other.node == change.node);
@@ -112,15 +136,21 @@ fn contents(store: &Store, operation: &Operation, change: &Change) -> Vec<Hash> 
     [before, after]
         .into_iter()
         .flatten()
-        .filter_map(|(state, content)| hash(store, operation, change, state, &content))
+        .filter_map(|(state, content)| hash(store, operation, change, (state, &content), rules))
         .collect()
 }
 
-fn hash(store: &Store, operation: &Operation, change: &Change, state: &State, content: &Content) -> Option<Hash> {
+fn hash(
+    store: &Store,
+    operation: &Operation,
+    change: &Change,
+    (state, content): (&State, &Content),
+    rules: &Rules<'_>,
+) -> Option<Hash> {
     let lost = |why: &str| panic!("{} after operation {}: {why}: {operation:#?}", change.path, operation.op);
     match content {
         Content::None | Content::Target(_) | Content::Live(_) => None,
-        Content::Lost(Loss::External) if change.path.to_string() == "outside/o" => None,
+        Content::Lost(Loss::External) if (rules.may_be_lost)(&change.path.to_string()) => None,
         Content::Lost(loss) => lost(&format!("its content is lost: {loss:?}")),
         Content::Blob(_) | Content::Aside(_) => match store.read_all(content, CONTENT_MAX) {
             Ok(bytes) if bytes.len() as u64 != state.size => {

@@ -60,7 +60,11 @@ fn of(table: &[(&'static str, &'static str)], point: &str) -> Option<&'static st
 
 /// A source with what the scenes find there, mounted once, with the checkpoint `start`. The daemon is dead again.
 pub fn begin(durability: &str, scenes: &[Scene]) -> Option<(Mounted, Tree)> {
-    let setup = Setup::new().with(&["--durability", durability]);
+    begin_in(Setup::new().with(&["--durability", durability]), scenes)
+}
+
+/// The same, in a setup of the caller.
+pub fn begin_in(setup: Setup, scenes: &[Scene]) -> Option<(Mounted, Tree)> {
     for scene in scenes {
         std::fs::create_dir(setup.source().join(scene.name)).unwrap();
         (scene.before)(&setup.source().join(scene.name));
@@ -94,7 +98,7 @@ fn live(
     mount.set_environment(&environment);
     match mount.try_mount() {
         Ok(()) => {
-            *played = play(mount, scenes, seed, fault == Some("exchange-mismatch"));
+            *played = play(mount, scenes, seed, fault == Some("exchange-mismatch"), &|| 0);
             if !mark.exists() {
                 // It may die of this; then the command may say so.
                 let _ = mount.umount();

@@ -109,6 +109,12 @@ impl Setup {
         self
     }
 
+    /// Another source than the one in its own folder.
+    pub fn source_at(mut self, path: PathBuf) -> Setup {
+        self.source = path;
+        self
+    }
+
     /// The source.
     pub fn source(&self) -> &Path {
         &self.source

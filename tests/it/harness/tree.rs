@@ -25,8 +25,9 @@ pub enum Times {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tree(BTreeMap<Vec<u8>, Item>);
 
+/// One thing in a tree.
 #[derive(Clone, PartialEq, Eq)]
-struct Item {
+pub struct Item {
     kind: &'static str,
     mode: u32,
     owner: (u32, u32),
@@ -55,6 +56,23 @@ impl fmt::Debug for Item {
             write!(f, " device {}", self.device)?;
         }
         self.mtime.map_or(Ok(()), |(seconds, nanos)| write!(f, " mtime {seconds}.{nanos:09}"))
+    }
+}
+
+impl Item {
+    /// Is it a file, with the content of another one?
+    pub fn is_copy_of(&self, other: &Item) -> bool {
+        self.kind == "file" && (self.kind, self.size, &self.content) == (other.kind, other.size, &other.content)
+    }
+
+    /// Has it a content that could be lost?
+    pub fn is_file(&self) -> bool {
+        self.kind == "file"
+    }
+
+    /// Had its inode another name?
+    pub fn has_other_names(&self) -> bool {
+        self.links.is_some()
     }
 }
 
@@ -87,6 +105,16 @@ impl Tree {
     /// How many things are in it.
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// The paths of all that is in it.
+    pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.keys().map(Vec::as_slice)
+    }
+
+    /// What is at a path.
+    pub fn get(&self, path: &[u8]) -> Option<&Item> {
+        self.0.get(path)
     }
 
     /// What differs, a line each; empty if nothing does.
