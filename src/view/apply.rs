@@ -2,6 +2,7 @@
 //! Nothing here asks the policy or takes a lock: whoever calls has done both.
 
 use std::{
+    cell::Cell,
     collections::HashMap,
     io::Read,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -25,6 +26,8 @@ pub(crate) struct Applying<'a> {
     pub bytes: &'a HashMap<Hash, Arc<Vec<u8>>>,
     /// Put modification times back too (reverts do).
     pub times: bool,
+    /// A file was begun to be written in place.
+    begun_in_place: Cell<bool>,
 }
 
 /// A directory that is being worked in: the store's `tmp/`, or one of a source.
@@ -42,13 +45,25 @@ impl StageDir<'_> {
     }
 }
 
+impl<'a> Applying<'a> {
+    pub fn new(core: &'a Core, bytes: &'a HashMap<Hash, Arc<Vec<u8>>>, times: bool) -> Self {
+        Applying { core, bytes, times, begun_in_place: Cell::new(false) }
+    }
+}
+
 impl Applying<'_> {
+    /// True if the change that was carried out last, and failed, may have left a file half written.
+    pub fn left_half_written(&self) -> bool {
+        self.begun_in_place.get()
+    }
+
     /// Carries one change out.
     ///
     /// # Errors
     /// The host's; `HashConflict` if somebody beside us put something else there since it was looked at. Then it was not
     /// carried out.
     pub fn apply(&self, source: &Source, change: &Change) -> Result<()> {
+        self.begun_in_place.set(false);
         let dir = dir_of(source, &change.path)?;
         let name = name_of(&change.path)?;
         match (change.kind, &change.before, &change.after) {
@@ -193,6 +208,7 @@ impl Applying<'_> {
     fn overwrite(&self, source: &Source, dir: &OwnedFd, name: &EntryName, after: &State) -> Result<()> {
         let (host, _) = source.fs.adopt(host::open_child(dir.as_fd(), name)?)?;
         let fd = host.open(OFlags::RDWR)?;
+        self.begun_in_place.set(true);
         self.fill(fd.as_fd(), after)?;
         crash_point!("overwritten");
         host::truncate(fd.as_fd(), after.size)?;

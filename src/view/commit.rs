@@ -91,7 +91,7 @@ impl View {
     }
 
     fn apply_all(&self, kind: OpKind, op: OpId, plan: &Plan, told: &mut Vec<Told>) -> Result<()> {
-        let applying = Applying { core: &self.core, bytes: &plan.bytes, times: kind == OpKind::Revert };
+        let applying = Applying::new(&self.core, &plan.bytes, kind == OpKind::Revert);
         for (done, step) in plan.steps.iter().enumerate() {
             self.note_told(step, told);
             let Err(error) = applying.apply(&step.source, &step.change) else {
@@ -99,11 +99,8 @@ impl View {
                 continue;
             };
             let empty = HashMap::new();
-            let back = Applying { core: &self.core, bytes: &empty, times: true };
-            // A file that was written in place may be half written.
-            let in_place = step.change.kind == ChangeKind::Write
-                && step.change.before.as_ref().is_some_and(|before| before.nlink > 1);
-            let applied = if in_place { done + 1 } else { done };
+            let back = Applying::new(&self.core, &empty, true);
+            let applied = if applying.left_half_written() { done + 1 } else { done };
             if applied > 0 {
                 // From here on nothing is rolled forward: what a crash leaves is taken back by recovery.
                 self.core.store.withdrawn(op).map_err(ViewError::undecided)?;

@@ -41,7 +41,7 @@ impl Recovery<'_> {
     /// Applies what is due of an operation, and records it as it came out.
     pub(super) fn roll_forward(&mut self, operation: &Operation, unfinished: &[Operation]) -> Result<()> {
         let bytes = HashMap::new();
-        let applying = Applying { core: self.core, bytes: &bytes, times: operation.kind == OpKind::Revert };
+        let applying = Applying::new(self.core, &bytes, operation.kind == OpKind::Revert);
         let later = self.later(operation, unfinished)?;
         let recorded = operation;
         let mut operation = operation.clone();
@@ -92,7 +92,7 @@ impl Recovery<'_> {
     /// Takes back what was applied of an operation, last change first. It never was.
     pub(super) fn take_back(&mut self, operation: &Operation) -> Result<()> {
         let bytes = HashMap::new();
-        let applying = Applying { core: self.core, bytes: &bytes, times: true };
+        let applying = Applying::new(self.core, &bytes, true);
         let mut whole = true;
         for change in operation.changes.iter().rev() {
             let Some(source) = self.source(change.source) else { return Ok(()) };
