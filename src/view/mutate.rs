@@ -438,9 +438,7 @@ impl View {
     /// what he wrote so far is recorded first.
     pub(crate) fn plan_snapshot_sealed(&self, found: &Found, stays: bool) -> Result<Snapshot> {
         let mut state = found.node.file.state.lock();
-        if let Some(by) = state.session.as_ref().map(|session| session.actor.clone()) {
-            self.seal(&found.node, &mut state, &by)?;
-        }
+        self.seal_writer(&found.node, &mut state)?;
         self.snapshot_of(found, &mut state, stays)
     }
 

@@ -331,10 +331,7 @@ impl View {
         attr: &Attr,
         last: bool,
     ) -> Result<State> {
-        if let Some(session) = &state.session {
-            let by = session.actor.clone();
-            self.seal(node, state, &by)?;
-        }
+        self.seal_writer(node, state)?;
         let open = state.session.is_some();
         let copies = last && (open || place.source.mode == Mode::Copying);
         let mut before = self.before(place, node, state, attr, copies)?;

@@ -121,9 +121,7 @@ impl View {
         };
         let mut state = node.file.state.lock();
         let state = &mut *state;
-        if let Some(by) = state.session.as_ref().map(|session| session.actor.clone()) {
-            self.seal(&node, state, &by)?;
-        }
+        self.seal_writer(&node, state)?;
         let place = self.place_of(&to_path, node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
         let old_place = self.place_of(&from_path, node.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
         let attr = attr_now(&node)?;
@@ -194,9 +192,7 @@ impl View {
         let mut state = target.file.state.lock();
         let state = &mut *state;
         let place = self.place_of(path, target.class.unversioned).ok_or(ViewError::Host(Errno::STALE))?;
-        if let Some(by) = state.session.as_ref().map(|session| session.actor.clone()) {
-            self.seal(target, state, &by)?;
-        }
+        self.seal_writer(target, state)?;
         let attr = if state.session.is_some() { attr_now(target)? } else { *attr };
         let last = target.file.links(&attr) <= 1;
         let copies = last && (state.session.is_some() || place.source.mode == crate::versions::Mode::Copying);
@@ -232,9 +228,7 @@ impl View {
         let (moved, other) = nodes;
         let sealed = |node: &Arc<Node>| -> Result<Attr> {
             let mut state = node.file.state.lock();
-            if let Some(by) = state.session.as_ref().map(|session| session.actor.clone()) {
-                self.seal(node, &mut state, &by)?;
-            }
+            self.seal_writer(node, &mut state)?;
             attr_now(node)
         };
         let (moved_was, other_was) = (sealed(moved)?, sealed(other)?);

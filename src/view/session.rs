@@ -291,6 +291,14 @@ impl View {
         Ok(())
     }
 
+    /// As `seal`, for whoever has the file open for writing, if anybody has.
+    pub(crate) fn seal_writer(&self, node: &Node, state: &mut FileState) -> Result<()> {
+        match state.session.as_ref().map(|session| session.actor.clone()) {
+            Some(by) => self.seal(node, state, &by),
+            None => Ok(()),
+        }
+    }
+
     /// A writing handle is released: seals, and ends the session with the last one.
     pub(crate) fn end(&self, node: &Arc<Node>, state: &mut FileState, fh: Fh) -> Result<()> {
         let Some(session) = &state.session else { return Ok(()) };
