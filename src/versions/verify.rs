@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     io::Read,
+    path::Path,
 };
 
 use super::{
@@ -69,11 +70,9 @@ impl Store {
         self.indexer.ask(|_| Ok(()))?;
         let mut report = VerifyReport::default();
         let folded = self.path.join("tmp").join(format!("{}.db", self.tmp_name()));
-        let index = Index::create(&folded, "verify")?;
-        let marker = Marker::open_beside(&self.path.join("index.db"), Some(&folded))?;
-        let checked = self.verify_log(index, &marker, &mut report);
+        let checked = self.verify_log(&folded, &mut report);
         let removed = super::index::remove(&folded);
-        checked?;
+        let marker = checked?;
         removed?;
         let mut bad = Bad::default();
         self.verify_contents(&marker.blobs()?, &mut report, &mut bad)?;
@@ -82,8 +81,11 @@ impl Store {
         Ok(report)
     }
 
-    /// Checks the log as far as the index goes, and holds the index to what the log folds to.
-    fn verify_log(&self, mut folded: Index, marker: &Marker, report: &mut VerifyReport) -> Result<()> {
+    /// Checks the log as far as the index goes, and holds the index to what the log folds to, in a file at `path`. Gives the
+    /// moment of the index to which that was done.
+    fn verify_log(&self, path: &Path, report: &mut VerifyReport) -> Result<Marker> {
+        let mut folded = Index::create(path, "verify")?;
+        let marker = Marker::open_beside(&self.path.join("index.db"), Some(path))?;
         let until = marker.applied()?;
         let mut batch: Vec<Record> = Vec::new();
         let (mut at, mut whole) = (0, true);
@@ -126,7 +128,7 @@ impl Store {
                 }
             }
         }
-        Ok(())
+        Ok(marker)
     }
 
     fn verify_contents(&self, blobs: &[Kept], report: &mut VerifyReport, bad: &mut Bad) -> Result<()> {
