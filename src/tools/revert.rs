@@ -46,7 +46,7 @@ pub(super) fn run(call: &Call<'_>, args: &RevertArgs) -> Result<Answer, ToolErro
             reverted: reverted.operations.iter().take(OPERATIONS_MAX).map(|op| op.0).collect(),
             conflicts: told(call.view, &reverted.conflicts, &reverted.operations),
             refused: reverted.refused,
-            confirm_token: reverted.confirm_token.clone().filter(|_| request.dry_run),
+            confirm_token: reverted.confirm_token.clone(),
             mutation: mutation::told(call.view, request, &reverted.done),
         })
     })

@@ -76,7 +76,7 @@ pub struct Reverted {
     pub refused: bool,
     /// Operations that were taken back.
     pub operations: Vec<OpId>,
-    /// Stands for exactly this plan on the tree as it is, if it removes more than 100 paths or a tenth of the tree.
+    /// Of a dry run: stands for exactly this plan on the tree as it is, if it removes more than 100 paths or a tenth of the tree.
     pub confirm_token: Option<String>,
 }
 
@@ -175,18 +175,22 @@ impl View {
         reverted: &mut Reverted,
     ) -> Result<()> {
         let removes = plan.steps.iter().filter(|step| step.change.kind == ChangeKind::Remove).count();
-        let much = removes > REMOVES_UNASKED || (removes > 0 && !self.holds(removes * SHARE_UNASKED)?);
-        let token = token_of(target, plan);
+        let much = || -> Result<bool> {
+            Ok(removes > REMOVES_UNASKED || (removes > 0 && !self.holds(removes * SHARE_UNASKED)?))
+        };
+        if request.dry_run {
+            reverted.confirm_token = much()?.then(|| token_of(target, plan));
+            return Ok(());
+        }
         let to_a_moment = matches!(target, RevertTarget::To(_) | RevertTarget::Path { to: Some(_), .. });
         let refused = match guard.confirm_token {
             // The tree may have moved on since the dry run.
-            Some(given) => given != token,
-            None => much && to_a_moment,
+            Some(given) => given != token_of(target, plan),
+            None => to_a_moment && much()?,
         };
-        if refused && !request.dry_run {
+        if refused {
             return Err(ViewError::ConfirmationNeeded { removes, stale: guard.confirm_token.is_some() });
         }
-        reverted.confirm_token = much.then_some(token);
         Ok(())
     }
 
