@@ -63,11 +63,10 @@ impl Device {
     pub fn abort(self) -> io::Result<()> {
         // The device numbers of file systems without a device have major number 0; the connection is named by the minor.
         let name = format!("{}/abort", self.minor);
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         let abort = match fusectl() {
-            Ok(tree) => openat(&tree, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?,
-            Err(Errno::PERM) => {
-                openat(CWD, Path::new(FUSECTL).join(name), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?
-            }
+            Ok(tree) => openat(&tree, name, flags, Mode::empty())?,
+            Err(Errno::PERM) => openat(CWD, Path::new(FUSECTL).join(name), flags, Mode::empty())?,
             Err(error) => return Err(error.into()),
         };
         rustix::io::write(&abort, b"1")?;

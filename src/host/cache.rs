@@ -25,12 +25,6 @@ const STEP: usize = 64;
 
 static CACHE: LazyLock<FdCache> = LazyLock::new(|| FdCache::new(bound_of(getrlimit(Resource::Nofile).current)));
 
-impl State {
-    fn stays(&self) -> bool {
-        self.pinned || self.forced
-    }
-}
-
 /// All file systems of the process share one.
 pub(super) struct FdCache {
     bound: AtomicUsize,
@@ -56,6 +50,12 @@ struct State {
     used: bool,
     /// On the clock.
     listed: bool,
+}
+
+impl State {
+    fn stays(&self) -> bool {
+        self.pinned || self.forced
+    }
 }
 
 /// Raises the soft limit of open descriptors to the hard one, and the cache's bound with it; returns the limit.

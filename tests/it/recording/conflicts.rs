@@ -326,7 +326,7 @@ fn interleaved(content: &str) -> Option<(Mounted, Client)> {
 }
 
 #[test]
-fn what_one_session_did_is_taken_out_from_under_what_another_did() {
+fn what_one_agent_did_is_taken_out_from_under_what_another_did() {
     let asked = json!({"session": "one", "on_conflict": "merge"});
     let Some((mount, mut client)) = interleaved("1\n2\n3\n4\n5\n6\n7\n8\n9\n") else { return };
     assert_eq!(client.refused("revert", &json!({"session": "one"})), "revert_conflict");
