@@ -12,6 +12,7 @@ import tempfile
 import time
 
 BINARY, AS_JSON = sys.argv[1], "--json" in sys.argv[2:]
+PARTS = [part for part in sys.argv[2:] if part != "--json"]
 ROUNDS = 9
 
 
@@ -135,18 +136,34 @@ def mount_figures():
     return figures
 
 
+def socket_table(figures):
+    for name, figure in figures.items():
+        print(f"  {name:42} p50 {figure['p50_us']} µs, p99 {figure['p99_us']} µs")
+
+
+def mount_table(figures):
+    print("  time in the mount (strict) over time in a plain directory, median and quartiles")
+    for name, figure in figures.items():
+        print(f"  {name:42} {figure['ratio']:6}   {figure['quartiles'][0]} to {figure['quartiles'][1]}")
+
+
+TABLES = {"socket": (socket_figures, socket_table), "mount": (mount_figures, mount_table)}
+
+
 def main():
+    unknown = [part for part in PARTS if part not in TABLES]
+    if unknown:
+        sys.exit(f"no part of the measurements is called {unknown[0]}; there are {', '.join(TABLES)}")
     version = subprocess.run([BINARY, "--version"], check=True, capture_output=True, text=True).stdout.strip()
-    result = {"version": version, "cores": os.cpu_count(), "socket": socket_figures(), "mount against a plain directory": mount_figures()}
+    result = {"version": version, "cores": os.cpu_count()}
+    for part in PARTS or TABLES:
+        result[part] = TABLES[part][0]()
     if AS_JSON:
         print(json.dumps(result))
         return
     print(f"{version}, {result['cores']} cores, recording on")
-    for name, figure in result["socket"].items():
-        print(f"  {name:42} p50 {figure['p50_us']} µs, p99 {figure['p99_us']} µs")
-    print("  time in the mount (strict) over time in a plain directory, median and quartiles")
-    for name, figure in result["mount against a plain directory"].items():
-        print(f"  {name:42} {figure['ratio']:6}   {figure['quartiles'][0]} to {figure['quartiles'][1]}")
+    for part in PARTS or TABLES:
+        TABLES[part][1](result[part])
 
 
 main()
