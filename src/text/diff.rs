@@ -119,7 +119,9 @@ pub(super) fn is_binary(content: &[u8]) -> bool {
 }
 
 fn split(text: &[u8]) -> Vec<&[u8]> {
-    text.split_inclusive(|b| *b == b'\n').collect()
+    let ends = memchr::memchr_iter(b'\n', text).map(|at| at + 1);
+    let starts = std::iter::once(0).chain(ends.clone());
+    starts.zip(ends.chain([text.len()])).map(|(start, end)| &text[start..end]).filter(|line| !line.is_empty()).collect()
 }
 
 fn count(ops: &[DiffOp]) -> DiffStats {
