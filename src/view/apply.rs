@@ -198,7 +198,7 @@ impl Applying<'_> {
         let (host, _) = source.fs.adopt(out.try_clone().map_err(|_| Errno::MFILE)?)?;
         let fd = host.open(OFlags::RDONLY)?;
         match host::read_whole(fd.as_fd(), before.size) {
-            Ok((bytes, _)) => Ok(Hash::of(&bytes) == *hash),
+            Ok((bytes, _)) => Ok(self.bytes.get(hash).map_or_else(|| Hash::of(&bytes) == *hash, |old| **old == bytes)),
             Err(Errno::FBIG | Errno::AGAIN) => Ok(false),
             Err(error) => Err(error.into()),
         }

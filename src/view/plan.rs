@@ -69,10 +69,12 @@ impl Plan {
             hash: state.hash(),
             bytes: bytes.clone(),
         });
-        if let Some((state, Some(bytes))) = &after
-            && let Some(hash) = state.hash()
-        {
-            self.bytes.insert(hash, Arc::clone(bytes));
+        let known =
+            [before.map(|before| (&before.state, &before.bytes)), after.as_ref().map(|(state, bytes)| (state, bytes))];
+        for (state, bytes) in known.into_iter().flatten() {
+            if let (Some(hash), Some(bytes)) = (state.hash(), bytes) {
+                self.bytes.insert(hash, Arc::clone(bytes));
+            }
         }
         self.steps.push(Step {
             source: Arc::clone(&place.source),
@@ -150,13 +152,10 @@ impl View {
         let (bytes, attr) = host::read_whole(fd.as_fd(), WHOLE_COPY_MAX)?;
         let mut before = self.before(place, node, state, &attr, false)?;
         let id = self.number(node, state)?;
-        let hash = Hash::of(&bytes);
         if !place.unversioned {
-            // One that is stored already is not stored twice. Not synced by itself: the record that commits the change is, and it stands behind this one.
-            self.core.store.put_blob(&bytes)?;
-        }
-        if !place.unversioned {
-            before.content = Content::Blob(hash);
+            // One that is stored already is not stored twice. Not synced by itself: the record that commits the change is, and
+            // it stands behind this one.
+            before.content = Content::Blob(self.core.store.put_blob(&bytes)?.0);
         }
         Ok(Snapshot { id, state: before, bytes: Some(Arc::new(bytes)) })
     }
@@ -241,7 +240,7 @@ impl View {
 
     fn current_hash(&self, node: &Arc<Node>, state: &mut FileState, snapshot: &Snapshot) -> Result<Option<Hash>> {
         if let Some(bytes) = &snapshot.bytes {
-            return Ok(Some(Hash::of(bytes)));
+            return Ok(Some(snapshot.state.hash().unwrap_or_else(|| Hash::of(bytes))));
         }
         if node.file.kind != Kind::File {
             return Ok(None);
