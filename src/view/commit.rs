@@ -6,6 +6,7 @@ use super::{
     Done, Invalidate, Request, Result, View, ViewError,
     apply::{Applying, inverse},
     file::{File, FileState, Head},
+    notify::Announcement,
     plan::{Plan, Step},
     resolve::Follow,
 };
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// A name that changed, for the kernels of all views that show its directory.
-pub(crate) struct Told {
+struct Told {
     dir: Arc<File>,
     name: EntryName,
     /// What was removed, or was written in place.
@@ -29,8 +30,8 @@ pub(crate) struct Told {
 pub(crate) type HeldLock<'a> = Option<(&'a Arc<File>, &'a mut FileState)>;
 
 impl View {
-    /// Records and applies a plan. The locks that keep its paths still are held by the caller; what it returns is told to the
-    /// kernel by `tell` after they are gone.
+    /// Records and applies a plan. The locks that keep its paths still are held by the caller, who finishes the announcement
+    /// after they are gone.
     ///
     /// # Errors
     /// Those of the store before anything was changed; those of the host after everything was put back; `Undecided`.
@@ -41,7 +42,7 @@ impl View {
         undoes: Vec<OpId>,
         mut plan: Plan,
         mut held: HeldLock<'_>,
-    ) -> Result<(Done, Vec<Told>)> {
+    ) -> Result<(Done, Announcement)> {
         let store = &self.core.store;
         let _under_way = self.core.under_way.begin(store);
         let op = store.next_op();
@@ -77,6 +78,8 @@ impl View {
             self.put_dir_times_back(&plan)?;
         }
         crash_point!("all-applied");
+        // The names are as they will be: the kernel may be told while the rest is recorded.
+        let announcement = self.tell_kernels(told);
         for step in &mut plan.steps {
             self.settle_step(op, step, &mut held).map_err(ViewError::undecided)?;
         }
@@ -87,7 +90,7 @@ impl View {
         if operation.intent {
             self.core.finisher.offer(op, plan.steps.iter().filter_map(|step| step.node.clone()).collect());
         }
-        Ok((Done { op: Some(op), paths: plan.touched(self) }, told))
+        Ok((Done { op: Some(op), paths: plan.touched(self) }, announcement))
     }
 
     fn apply_all(&self, kind: OpKind, op: OpId, plan: &Plan, told: &mut Vec<Told>) -> Result<()> {
@@ -252,15 +255,13 @@ impl View {
         }
     }
 
-    /// Tells every view's kernel, and wakes watchers. No lock is held.
-    pub(crate) fn tell(&self, told: &[Told]) {
-        if told.is_empty() {
-            return;
-        }
+    /// Has every view's kernel told, and watchers woken when that is finished.
+    fn tell_kernels(&self, told: Vec<Told>) -> Announcement {
+        let mut views = Vec::new();
         for view in self.core.views() {
             let Some(notify) = view.notify.get() else { continue };
             let mut events = Vec::new();
-            for one in told {
+            for one in &told {
                 let of_view = |file: &Arc<File>| -> Vec<_> {
                     file.live_nodes().into_iter().filter(|node| node.view() == view.id).collect()
                 };
@@ -278,8 +279,13 @@ impl View {
                 }
                 events.extend(children.iter().map(|child| Invalidate::Node(child.ino)));
             }
-            notify.tell(events);
-            notify.nudge(told.iter().filter(|one| !one.removed).map(|one| one.path.clone()).collect());
+            views.push((Arc::clone(notify), events));
         }
+        let mut announcement =
+            Announcement::of(told.into_iter().filter(|one| !one.removed).map(|one| one.path).collect());
+        for (notify, events) in views {
+            announcement.add(&notify, events);
+        }
+        announcement
     }
 }

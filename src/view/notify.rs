@@ -1,7 +1,9 @@
 //! What the kernel must be told after a change that did not come through it.
 
+use std::sync::Arc;
+
 use super::View;
-use crate::types::{EntryName, Ino};
+use crate::types::{EntryName, Ino, ViewPath};
 
 /// One thing the kernel may have cached wrongly.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -23,24 +25,60 @@ pub enum Invalidate {
     Everything,
 }
 
+/// How far the kernel of one mount must have been told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Announced(pub u64);
+
 /// The way to the kernel of one mount.
 pub trait Notify: Send + Sync {
-    /// Tells the kernel and returns when it has been told. Never called from a kernel request, and never with a lock held.
-    fn tell(&self, events: Vec<Invalidate>);
+    /// Has the kernel told, in the order of the calls, and does not wait for it: locks may be held.
+    fn announce(&self, events: Vec<Invalidate>) -> Announced;
 
-    /// Tells it soon; may be called from a kernel request.
-    fn tell_later(&self, events: Vec<Invalidate>);
+    /// Returns when the kernel has been told. Never called from a kernel request, and never with a lock held.
+    fn wait(&self, announced: Announced);
+
+    /// Tells the kernel and returns when it has been told; called where `wait` may be.
+    fn tell(&self, events: Vec<Invalidate>) {
+        self.wait(self.announce(events));
+    }
 
     /// The kernel takes [`Invalidate::Everything`].
     fn forgets(&self) -> bool;
 
     /// Wakes watchers of these paths (relative to the root) by a touch from another process that changes nothing.
-    fn nudge(&self, paths: Vec<crate::types::ViewPath>);
+    fn nudge(&self, paths: Vec<ViewPath>);
+}
+
+/// What the kernels are being told of one mutation.
+#[derive(Default)]
+pub(crate) struct Announcement {
+    to: Vec<(Arc<dyn Notify>, Announced)>,
+    /// What watchers are to see.
+    seen: Vec<ViewPath>,
+}
+
+impl Announcement {
+    /// To the kernel of one more mount.
+    pub fn add(&mut self, notify: &Arc<dyn Notify>, events: Vec<Invalidate>) {
+        self.to.push((Arc::clone(notify), notify.announce(events)));
+    }
+
+    pub fn of(seen: Vec<ViewPath>) -> Self {
+        Announcement { to: Vec::new(), seen }
+    }
+
+    /// Returns when every kernel has been told; then watchers are woken. No lock is held.
+    pub fn finish(self) {
+        for (notify, announced) in self.to {
+            notify.wait(announced);
+            notify.nudge(self.seen.clone());
+        }
+    }
 }
 
 impl View {
     /// Connects the mount. Only the first call counts.
-    pub fn set_notify(&self, notify: std::sync::Arc<dyn Notify>) {
+    pub fn set_notify(&self, notify: Arc<dyn Notify>) {
         // A view is mounted once in its life, so a second call cannot happen.
         let _ = self.notify.set(notify);
     }
