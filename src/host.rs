@@ -24,7 +24,7 @@ pub use file::{
     AllocateMode, Whence, copy_range, fallocate, fsync, is_same_inode, lseek, read_at, read_exact_at, read_whole,
     reflink, set_append, truncate, write_at,
 };
-pub use fs::{FileKey, Fs, FsCaps, HostRef};
+pub use fs::{FileKey, Fs, FsCaps, HostRef, type_of};
 pub use git::{GitAsk, GitBadge, GitDir};
 pub use meta::{
     SetTime, StatFs, XattrMode, chmod, chown, get_xattr, list_xattr, read_link, remove_xattr, set_times, set_xattr,

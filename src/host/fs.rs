@@ -486,8 +486,16 @@ fn type_of_mount(id: u64, dir: BorrowedFd<'_>) -> Result<String> {
     let mounts = std::fs::read("/proc/thread-self/mountinfo").unwrap_or_default();
     match parse_mount_type(&String::from_utf8_lossy(&mounts), id) {
         Some(listed) => Ok(listed),
-        None => Ok(type_of_magic(fstatfs(dir)?.f_type).to_owned()),
+        None => Ok(type_of(dir)?.to_owned()),
     }
+}
+
+/// The type of the file system that holds a file, if it is one of those whose kinds of service differ; else empty.
+///
+/// # Errors
+/// The host's.
+pub fn type_of(file: BorrowedFd<'_>) -> Result<&'static str> {
+    Ok(type_of_magic(fstatfs(file)?.f_type))
 }
 
 /// The types whose kinds of service differ, by statfs(2)'s number.

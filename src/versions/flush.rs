@@ -2,18 +2,19 @@
 
 use std::{
     fs::File,
+    os::fd::AsFd,
     sync::{
-        Arc, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use parking_lot::{Condvar, Mutex};
 
 use super::{StoreError, log::Log};
-use crate::crash_point;
+use crate::{crash_point, host};
 
 /// What nobody waits for is flushed after this time.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -49,6 +50,10 @@ pub(super) struct Flusher {
     flushed: AtomicU64,
     /// Something was appended since the last flush began.
     is_dirty: AtomicBool,
+    /// Names were changed whose records are not on disk yet.
+    names_changed: AtomicBool,
+    /// Puts all changes of names so far on disk.
+    names: OnceLock<Names>,
     is_stopped: AtomicBool,
     /// One flush at a time: an error is reported to one caller only, and that one must stop all.
     turn: Mutex<()>,
@@ -56,13 +61,40 @@ pub(super) struct Flusher {
     #[cfg(test)]
     pub count: AtomicU64,
     #[cfg(test)]
+    pub names_count: AtomicU64,
+    #[cfg(test)]
     pub fail_next: AtomicBool,
 }
 
+/// The way to put changes of names on disk.
+struct Names {
+    /// A file beside the log.
+    beside: File,
+    /// Metadata is written in order: what changed before the times of a file did is on disk with these.
+    in_order: bool,
+}
+
+impl Names {
+    fn of(beside: File) -> Self {
+        // Of btrfs a flush of one file puts nothing but that file on disk.
+        let in_order = host::type_of(beside.as_fd()).is_ok_and(|kind| matches!(kind, "ext4" | "xfs"));
+        Names { beside, in_order }
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        if !self.in_order {
+            return Ok(rustix::fs::syncfs(&self.beside)?);
+        }
+        self.beside.set_modified(SystemTime::now())?;
+        self.beside.sync_all()
+    }
+}
+
 impl Flusher {
-    /// Starts its thread. `flushed`: so much of the log is on disk already.
-    pub fn start(self: &Arc<Self>, log: &Arc<Log>, flushed: u64) -> std::io::Result<()> {
+    /// Starts its thread. `flushed`: so much of the log is on disk already. `beside`: a file of the store.
+    pub fn start(self: &Arc<Self>, log: &Arc<Log>, flushed: u64, beside: File) -> std::io::Result<()> {
         self.flushed.store(flushed, Ordering::Release);
+        self.names.get_or_init(|| Names::of(beside));
         let (flusher, log) = (Arc::clone(self), Arc::downgrade(log));
         let thread = std::thread::Builder::new().name("flusher".into()).spawn(move || flusher.run(&log))?;
         *self.thread.lock() = Some(thread);
@@ -104,7 +136,7 @@ impl Flusher {
             return Ok(());
         }
         crash_point!("flush-begun");
-        let result = self.sync_data(file);
+        let result = self.sync_names().and_then(|()| self.sync_data(file));
         crash_point!("flush-done");
         if let Err(error) = result {
             // The kernel reports a lost page once; asking again would be answered with a lie.
@@ -117,6 +149,16 @@ impl Flusher {
         let _state = self.state.lock();
         self.done.notify_all();
         Ok(())
+    }
+
+    /// Puts changes of names on disk before their records: what the log says of a name is so.
+    fn sync_names(&self) -> std::io::Result<()> {
+        let Some(names) = self.names.get().filter(|_| self.names_changed.swap(false, Ordering::SeqCst)) else {
+            return Ok(());
+        };
+        #[cfg(test)]
+        self.names_count.fetch_add(1, Ordering::Relaxed);
+        names.sync()
     }
 
     #[cfg(not(test))]
@@ -162,6 +204,11 @@ impl Flusher {
             let _state = self.state.lock();
             self.work.notify_one();
         }
+    }
+
+    /// Names were changed, and the record of it is about to be appended.
+    pub fn names_changed(&self) {
+        self.names_changed.store(true, Ordering::SeqCst);
     }
 
     /// So much of the log is on disk.

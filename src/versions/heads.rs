@@ -22,7 +22,7 @@ pub(super) enum Head {
     Ask,
 }
 
-/// A map that forgets what was not used lately, but nothing whose pin is beyond what the index has seen.
+/// A map that forgets what was not used lately, but nothing whose pin is beyond what the index has seen and what is on disk.
 struct Recent<K, V> {
     young: HashMap<K, (V, u64)>,
     old: HashMap<K, (V, u64)>,
@@ -226,7 +226,14 @@ impl Heads {
         }
     }
 
-    /// The index has seen all up to `end`.
+    /// Where the last record that gave a node the state in memory ends; 0 if that record is on disk, and the index has seen it.
+    pub fn recorded_until(&self, node: NodeId) -> u64 {
+        let maps = self.0.lock();
+        let entry = maps.states.young.get(&node).or_else(|| maps.states.old.get(&node));
+        entry.map_or(0, |(_, end)| *end)
+    }
+
+    /// The index has seen all up to `end`, and it is on disk.
     pub fn indexed(&self, end: u64) {
         self.0.lock().indexed = end;
     }

@@ -213,7 +213,7 @@ impl Indexer {
             let durable = self.log.flusher.flushed();
             let batch = self.batch(index.applied(), until)?;
             index.apply(&batch, durable)?;
-            self.heads.indexed(index.applied());
+            self.heads.indexed(index.applied().min(durable));
             self.applied.store(index.applied(), Ordering::Release);
         }
         if rebuild {

@@ -147,7 +147,8 @@ impl Store {
         let keeping = Keeping::new(reader.has_trims()?);
         let unfinished = if damaged { Default::default() } else { reader.unfinished()? };
         drop(reader);
-        flusher.start(&log, log.end()).map_err(|e| failed(path, e))?;
+        let beside = lock.try_clone().map_err(|e| failed(path, e))?;
+        flusher.start(&log, log.end(), beside).map_err(|e| failed(path, e))?;
         let mut store = Store {
             path: path.to_owned(),
             lock,

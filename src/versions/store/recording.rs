@@ -6,7 +6,9 @@ use super::{Durability, Result, Store};
 use crate::{
     crash_point,
     types::{Actor, Lsn, NodeId, OpId, SourceId},
-    versions::{Content, NodeKey, OpenMark, Operation, Replay, StoreError, codec, crash, frame::RecordType},
+    versions::{
+        Change, ChangeKind, Content, NodeKey, OpenMark, Operation, Replay, StoreError, codec, crash, frame::RecordType,
+    },
 };
 
 impl Store {
@@ -33,6 +35,9 @@ impl Store {
     /// `NoSpace`, `Poisoned`, `Damaged`, `Io`; then nothing was recorded.
     pub fn append(&self, operation: &Operation) -> Result<Lsn> {
         let before = self.nodes_of(operation.op)?;
+        if operation.changes.iter().any(|change| moves_names(operation, change)) {
+            self.flusher.names_changed();
+        }
         let actor = self.number_of(&operation.actor)?;
         self.put_with(RecordType::Op, 0, &codec::operation(operation, actor), |_, end| {
             self.last.fetch_max(operation.op.0, Ordering::AcqRel);
@@ -163,6 +168,16 @@ impl Store {
         }
     }
 
+    /// Up to where the log has to be on disk for what [`Store::head`] says of a node to be there, too.
+    pub fn recorded_until(&self, node: NodeId) -> Lsn {
+        Lsn(self.heads.recorded_until(node))
+    }
+
+    /// Is the log on disk up to `lsn`?
+    pub fn has_synced(&self, lsn: Lsn) -> bool {
+        self.flusher.flushed() >= lsn.0
+    }
+
     /// The durability chosen at opening.
     pub fn durability(&self) -> Durability {
         self.durability
@@ -252,4 +267,14 @@ impl Store {
         self.indexer.appended();
         Ok(Lsn(end))
     }
+}
+
+/// Was a name changed that nobody puts on disk before this is done? Those of a mutation with intent are, before that is.
+fn moves_names(operation: &Operation, change: &Change) -> bool {
+    let moved = match change.kind {
+        ChangeKind::Create | ChangeKind::Remove | ChangeKind::Rename | ChangeKind::Exchange | ChangeKind::Link => true,
+        ChangeKind::Write | ChangeKind::Meta => false,
+    };
+    let went_aside = matches!(change.before.as_ref().map(|state| &state.content), Some(Content::Aside(_)));
+    (moved && !operation.intent) || went_aside
 }

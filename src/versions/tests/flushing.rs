@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use super::ground::{Ground, answers, append, create, operation};
 use crate::{
     types::Lsn,
-    versions::{Store, StoreError},
+    versions::{Change, ChangeKind, Content, Operation, Store, StoreError},
 };
 
 fn flushes(store: &Store) -> u64 {
@@ -39,6 +39,31 @@ fn all_who_wait_share_a_flush() {
     }
     let took = flushes(&store) - before;
     assert!((1..=2).contains(&took), "{took} flushes for 8 writers");
+}
+
+#[test]
+fn names_are_put_on_disk_before_the_log_says_that_they_changed() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let names = || store.flusher().names_count.load(Ordering::Relaxed);
+    let put = |operation: Operation| {
+        let before = names();
+        let lsn = store.append(&operation).expect("appended");
+        store.sync(lsn).expect("on disk");
+        names() - before
+    };
+    let made = create("f", 1, 1);
+    let written = Change { kind: ChangeKind::Write, before: made.after.clone(), ..made.clone() };
+    let gone = Change { kind: ChangeKind::Remove, before: made.after.clone(), after: None, ..made.clone() };
+    assert_eq!(put(operation(store.next_op(), vec![made.clone()])), 1);
+    assert_eq!(put(operation(store.next_op(), vec![written.clone()])), 0, "no name changed");
+    let mut aside = written;
+    let old = aside.before.as_mut().expect("it has a state");
+    old.content = Content::Aside("1-0-0".into());
+    assert_eq!(put(operation(store.next_op(), vec![aside])), 1, "the old content is a name in aside/");
+    let intent = Operation { intent: true, ..operation(store.next_op(), vec![gone.clone()]) };
+    assert_eq!(put(intent), 0, "it is recorded before it is done");
+    assert_eq!(put(operation(store.next_op(), vec![gone])), 1);
 }
 
 #[test]
