@@ -23,7 +23,10 @@ impl View {
     pub(crate) fn load(&self, node: &Node, state: &mut FileState) -> Result<()> {
         if matches!(state.head, Head::Unloaded) {
             state.head = match self.core.store.head(&node.file.stable_key())? {
-                Some((id, Some(known))) => Head::Known(id, known),
+                Some((id, Some(known))) => {
+                    node.file.kept_until(self.core.store.recorded_until(id));
+                    Head::Known(id, known)
+                }
                 Some((id, None)) => Head::Unknown(Some(id)),
                 None => Head::Unknown(None),
             };
@@ -95,7 +98,7 @@ impl View {
                 Ok((bytes, _)) => {
                     let (hash, _) = store.put_blob(&bytes)?;
                     crash_point!("pre-image-appended");
-                    file.keeps();
+                    file.kept_unnamed();
                     Ok(Content::Blob(hash))
                 }
                 Err(Errno::AGAIN | Errno::FBIG) => Ok(Content::Lost(Loss::Unstable)),
@@ -123,7 +126,7 @@ impl View {
         crash_point!("pre-image-copied");
         match kept {
             Ok(()) => {
-                file.keeps();
+                file.kept_unnamed();
                 Ok(Content::Aside(name.to_string()))
             }
             Err(error) => {
@@ -137,7 +140,7 @@ impl View {
     /// A record in the log names what was kept of a file. Waits until both are on disk, if durability is strict: a content
     /// that no record names cannot be found again.
     pub(crate) fn named(&self, file: &File) -> Result<()> {
-        if file.was_kept() {
+        if !self.core.store.has_synced(file.needed_log()) {
             self.core.store.settle_all()?;
             crash_point!("pre-image-flushed");
         }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -14,7 +14,7 @@ use super::{Result, node::Node, session::Session};
 use crate::{
     host::{FileKey, HostRef},
     policy::Class,
-    types::{Actor, Attr, EntryName, Hash, Kind, NodeId, OpId},
+    types::{Actor, Attr, EntryName, Hash, Kind, Lsn, NodeId, OpId},
     versions::{NodeKey, State},
 };
 
@@ -30,8 +30,8 @@ pub(crate) struct File {
     aside_links: AtomicU32,
     /// A tool put another inode in its place: who still knows this one must look the name up again.
     replaced: AtomicBool,
-    /// Its content was kept, and perhaps no record on disk says so.
-    kept: AtomicBool,
+    /// The log has to be on disk up to here before the content is destroyed, for it is kept there.
+    kept: AtomicU64,
     table: Weak<Shards>,
 }
 
@@ -109,7 +109,7 @@ impl FileTable {
             nodes: Mutex::default(),
             aside_links: AtomicU32::new(0),
             replaced: AtomicBool::new(false),
-            kept: AtomicBool::new(false),
+            kept: AtomicU64::new(0),
             table: Arc::downgrade(&self.files),
         });
         files.insert(key, Arc::downgrade(&file));
@@ -149,14 +149,24 @@ impl File {
         self.replaced.store(true, Ordering::Relaxed);
     }
 
-    /// Its content was kept; a record that names it has to follow.
-    pub fn keeps(&self) {
-        self.kept.store(true, Ordering::Relaxed);
+    /// Its content is kept, and named by a record before this position of the log.
+    pub fn kept_until(&self, position: Lsn) {
+        self.kept.fetch_max(position.0, Ordering::Relaxed);
     }
 
-    /// True once after its content was kept.
-    pub fn was_kept(&self) -> bool {
-        self.kept.swap(false, Ordering::Relaxed)
+    /// Its content was kept; a record that names it has to follow.
+    pub fn kept_unnamed(&self) {
+        self.kept.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Up to where the log has to be on disk for the content to be kept.
+    pub fn needs_log(&self) -> Lsn {
+        Lsn(self.kept.load(Ordering::Relaxed))
+    }
+
+    /// As `needs_log`, of a file whose content is about to be safe in the log, or moved aside.
+    pub fn needed_log(&self) -> Lsn {
+        Lsn(self.kept.swap(0, Ordering::Relaxed))
     }
 
     /// One of its links is ours, in `aside/`.

@@ -335,7 +335,14 @@ impl View {
         let open = state.session.is_some();
         let copies = last && (open || place.source.mode == Mode::Copying);
         let mut before = self.before(place, node, state, attr, copies)?;
-        if last && !copies && attr.kind == Kind::File && matches!(before.content, Content::Live(_)) && attr.size > 0 {
+        let only_here = match &before.content {
+            Content::Live(_) => true,
+            // To move it aside is quicker than to wait for the disk.
+            Content::Blob(_) => !self.core.store.has_synced(node.file.needs_log()),
+            Content::Aside(_) | Content::None | Content::Target(_) | Content::Lost(_) => false,
+        };
+        if last && !copies && attr.kind == Kind::File && only_here && attr.size > 0 {
+            node.file.needed_log();
             let id = self.number(node, state)?;
             self.core.store.admit()?;
             before.content = Content::Aside(self.core.store.aside_name(id).to_string());

@@ -74,9 +74,12 @@ impl Net {
         match change.kind {
             ChangeKind::Create | ChangeKind::Link => {
                 self.expect_after(op, change, now.clone());
+                let wanted = self.wanted.remove(&change.path);
+                if let Some((from, later)) = change.from.as_ref().zip(wanted.as_ref()) {
+                    self.by_first_name(from, later);
+                }
                 // What was created and removed later is not there to be removed.
-                let stands = self.wanted.remove(&change.path).map_or(Some(now), |wanted| wanted.now);
-                self.gone.extend(stands);
+                self.gone.extend(wanted.map_or(Some(now), |wanted| wanted.now));
                 self.wanted.insert(change.path.clone(), Wanted { absent: true, ..Wanted::default() });
             }
             ChangeKind::Write | ChangeKind::Meta => {
@@ -140,6 +143,17 @@ impl Net {
                 *state = State { nlink: state.nlink, ..before.clone() };
                 wanted.before = Some(before.clone());
             }
+        }
+    }
+
+    /// What was written by a name that goes is taken back by the name from which it was linked.
+    fn by_first_name(&mut self, from: &ViewPath, later: &Wanted) {
+        let Some((node, state)) = &later.state else { return };
+        let now = self.present(from);
+        let first = self.wanted.entry(from.clone()).or_insert_with(|| Wanted { now: Some(now), ..Wanted::default() });
+        if !first.absent && first.state.is_none() {
+            first.state = Some((*node, state.clone()));
+            first.before.clone_from(&later.before);
         }
     }
 
@@ -266,6 +280,16 @@ mod tests {
         let tmp = &net.wanted[&path("tmp")];
         assert!(tmp.absent && net.gone.contains(&path("f")));
         assert!(matches!(&net.expected[&path("f")], Expected::State { state, .. } if state.size == 5));
+    }
+
+    #[test]
+    fn what_was_written_by_a_second_name_that_goes_is_taken_back_by_the_first() {
+        let written = change(ChangeKind::Write, "second", None, Some(3), Some(5));
+        let linked = change(ChangeKind::Link, "second", Some("first"), Some(3), Some(3));
+        let net = net(&[written, linked]);
+        assert!(net.wanted[&path("second")].absent);
+        let first = &net.wanted[&path("first")];
+        assert_eq!((first.absent, first.state.as_ref().map(|(_, s)| s.size)), (false, Some(3)));
     }
 
     #[test]

@@ -134,7 +134,7 @@ fn store_content(core: &Core, file: &File) -> super::Result<()> {
     let content = Content::Blob(hash);
     known.content = content.clone();
     let id = *id;
-    core.store.settled(state.last_op, id, &content)?;
+    file.kept_until(core.store.settled(state.last_op, id, &content)?);
     crash_point!("content-settled");
     Ok(())
 }
