@@ -413,7 +413,7 @@ fn name_of(path: &ViewPath) -> Result<EntryName> {
     path.file_name().ok_or(ViewError::Host(Errno::BUSY))
 }
 
-fn from_of(source: &Source, change: &Change) -> Result<(OwnedFd, EntryName)> {
+pub(super) fn from_of(source: &Source, change: &Change) -> Result<(OwnedFd, EntryName)> {
     let from = change.from.as_ref().ok_or(ViewError::Host(Errno::INVAL))?;
     Ok((dir_of(source, from)?, name_of(from)?))
 }

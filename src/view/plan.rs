@@ -249,6 +249,17 @@ impl View {
         self.hash_locked(node, state, &fd).map(Some)
     }
 
+    /// Why a state's content cannot be put back, if it cannot.
+    pub(crate) fn unavailable(&self, state: &State) -> Option<Loss> {
+        match (&state.content, state.kind) {
+            (Content::Lost(reason), _) => Some(*reason),
+            (Content::Live(_), Kind::File) => Some(Loss::External),
+            // Somebody took it out of the store, or a power cut did.
+            (Content::Aside(name), _) if !self.core.store.has_aside(name) => Some(Loss::External),
+            (Content::Live(_) | Content::None | Content::Target(_) | Content::Blob(_) | Content::Aside(_), _) => None,
+        }
+    }
+
     /// Refuses while somebody has the file open for writing.
     pub(crate) fn no_writer(&self, path: &ViewPath, state: &FileState) -> Result<()> {
         let Some(session) = &state.session else { return Ok(()) };
@@ -297,13 +308,4 @@ pub(crate) fn write_whole(fd: std::os::fd::BorrowedFd<'_>, bytes: &[u8]) -> host
         }
     }
     Ok(())
-}
-
-/// Why a state's content cannot be put back, if it cannot.
-pub(crate) fn unavailable(state: &State) -> Option<Loss> {
-    match (&state.content, state.kind) {
-        (Content::Lost(reason), _) => Some(*reason),
-        (Content::Live(_), Kind::File) => Some(Loss::External),
-        (Content::Live(_) | Content::None | Content::Target(_) | Content::Blob(_) | Content::Aside(_), _) => None,
-    }
 }

@@ -5,6 +5,7 @@
 
 mod begun;
 mod intents;
+mod lately;
 mod marks;
 mod orphans;
 
@@ -96,6 +97,9 @@ impl Core {
                 pending.orphans.push(name);
             }
         }
+        if recovery.after_power_cut() {
+            recovery.distrust_times(sources)?;
+        }
         Ok(recovery.notes)
     }
 }
@@ -110,6 +114,11 @@ fn due<T>(list: &mut Vec<T>, can: impl Fn(&T) -> bool) -> Vec<T> {
 impl Recovery<'_> {
     fn source(&self, id: SourceId) -> Option<Arc<Source>> {
         self.sources.iter().find(|source| source.id == id).cloned()
+    }
+
+    /// Only what a machine loses that stops is missing on the disk; after the end of the daemon alone, somebody changed it.
+    fn after_power_cut(&self) -> bool {
+        self.core.store.recovered().other_boot
     }
 
     fn has_all(&self, operation: &Operation) -> bool {

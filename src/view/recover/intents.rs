@@ -12,7 +12,7 @@ use crate::{
     versions::{Bound, Change, ChangeKind, Content, HistoryQuery, OpKind, OpenMark, Operation, State},
     view::{
         Core, Result, Source, ViewError,
-        apply::{Applying, dir_of, inverse},
+        apply::{Applying, dir_of, from_of, inverse},
         core::COPY_MAX,
     },
 };
@@ -33,6 +33,8 @@ enum Stands {
     CutShort,
     /// As it was some time before it: what was written since did not reach the disk.
     Older,
+    /// Moved, and the disk has the old name as well.
+    Twice,
     /// Neither: somebody changed it since, and what that is stays.
     Foreign,
 }
@@ -200,7 +202,11 @@ impl Recovery<'_> {
             },
             (ChangeKind::Remove, Some(now)) if change.key.is_none() || same(&now) => Stands::Due,
             (ChangeKind::Remove, _) => Stands::Done,
-            (ChangeKind::Rename, Some(now)) if same(&now) => Stands::Done,
+            (ChangeKind::Rename, Some(now)) if same(&now) => {
+                let only_name = change.before.as_ref().is_some_and(|before| before.nlink <= 1);
+                let twice = || Ok::<_, ViewError>(standing_from(source, change)?.is_some_and(|from| same(&from)));
+                if only_name && self.after_power_cut() && twice()? { Stands::Twice } else { Stands::Done }
+            }
             (ChangeKind::Rename, now) => match standing_from(source, change)? {
                 Some(from) if same(&from) && now.is_none() => Stands::Due,
                 Some(from) if same(&from) => Stands::Foreign,
@@ -271,11 +277,6 @@ impl Recovery<'_> {
         })
     }
 
-    /// Only what a machine loses that stops is missing on the disk; after the end of the daemon alone, somebody changed it.
-    fn after_power_cut(&self) -> bool {
-        self.core.store.recovered().other_boot
-    }
-
     /// Is a file what a power cut leaves of a content that was written and not flushed: its beginning, or nothing, with
     /// zeros where nothing reached the disk? Writing all of it destroys nothing that somebody else wrote.
     fn is_cut_short(&self, after: &State, now: &Standing) -> Result<bool> {
@@ -301,6 +302,10 @@ impl Recovery<'_> {
             Stands::Due => applying.apply(source, change)?,
             Stands::CutShort => applying.write_again(source, change)?,
             Stands::Older => applying.apply(source, &without_look(change))?,
+            Stands::Twice => {
+                let (dir, name) = from_of(source, change)?;
+                host::remove_file(dir.as_fd(), &name)?;
+            }
             Stands::Bare => {
                 if let (Some(now), Some(after)) = (standing(source, &change.path)?, &change.after) {
                     applying.set_meta(now.host.path_fd()?.as_fd(), after)?;

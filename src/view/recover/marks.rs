@@ -45,7 +45,12 @@ impl Recovery<'_> {
         let same = (last.size, last.mtime, last.mode, last.uid, last.gid)
             == (now.attr.size, now.attr.mtime, now.attr.mode, now.attr.uid, now.attr.gid);
         let after = State { nlink: now.attr.nlink, ..self.state_of(&now)? };
-        if last.is_current(&now.attr) || (same && last.xattrs == after.xattrs) {
+        let looks_same = last.is_current(&now.attr) || (same && last.xattrs == after.xattrs);
+        // After a power cut new bytes may stand there under the old times.
+        let rewritten = self.after_power_cut()
+            && after.hash().is_some()
+            && last.hash().is_some_and(|hash| after.hash() != Some(hash));
+        if looks_same && !rewritten {
             return Ok(());
         }
         let mut operation = recorded.unwrap_or_else(|| first_of(mark));

@@ -10,7 +10,6 @@ use crate::{
         Conflict, ConflictCode, Found, Result, View, ViewError,
         history::ViewQuery,
         net::{Expected, Wanted},
-        plan::unavailable,
     },
 };
 
@@ -145,7 +144,7 @@ impl Restore<'_> {
         let files = self.wanted.iter().filter(|(_, wanted)| !wanted.absent).filter_map(|(path, wanted)| {
             let (_, state) = wanted.state.as_ref()?;
             let lives = matches!(state.content, Content::Live(_));
-            let reason = unavailable(state).filter(|_| state.kind == Kind::File && !lives)?;
+            let reason = self.view.unavailable(state).filter(|_| state.kind == Kind::File && !lives)?;
             let key = wanted.key.clone().filter(|_| wanted.now.is_none() && state.nlink > 1);
             Some((path.clone(), key, reason))
         });
@@ -235,7 +234,7 @@ impl Restore<'_> {
             };
             old.size = state.size;
         }
-        Ok(Some((id, old)).filter(|(_, old)| unavailable(old).is_none()))
+        Ok(Some((id, old)).filter(|(_, old)| self.view.unavailable(old).is_none()))
     }
 }
 

@@ -9,7 +9,6 @@ use crate::{
         Conflict, ConflictCode, OnConflict, Result,
         core::COPY_MAX,
         net::{Expected, Wanted},
-        plan::unavailable,
     },
 };
 
@@ -170,7 +169,9 @@ impl Restore<'_> {
         let Some((_, old)) = wanted.state.as_ref().filter(|(_, old)| !matches!(old.content, Content::Live(_))) else {
             return Ok(Some(None));
         };
-        if old.kind != Kind::File || unavailable(old).is_some() || wanted.now.as_ref().is_some_and(|now| now != present)
+        if old.kind != Kind::File
+            || self.view.unavailable(old).is_some()
+            || wanted.now.as_ref().is_some_and(|now| now != present)
         {
             return Ok(None);
         }
