@@ -1,15 +1,15 @@
 //! What must hold after a crash, whenever it came.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use serde_json::{Value, json};
 use wardfs::{
-    types::{Channel, Hash, OpId},
+    types::{Channel, Hash, OpId, ViewPath},
     versions::{Change, ChangeKind, Content, HistoryQuery, Loss, Operation, State, Store, StoreOptions},
 };
 
 use super::load::Played;
-use crate::harness::{Mounted, Times, Tree};
+use crate::harness::{Item, Mounted, Times, Tree};
 
 /// Contents are read whole up to this size.
 const CONTENT_MAX: u64 = 64 << 20;
@@ -22,6 +22,7 @@ pub fn judge(mount: &mut Mounted, played: &[Played], first: &Tree) {
         on_conflict: "fail",
         taken_back: &taken_back,
         may_be_lost: &|path| path == "outside/o",
+        may_stand: false,
     };
     judge_by(mount, played, &rules);
 }
@@ -36,6 +37,8 @@ pub struct Rules<'a> {
     pub taken_back: &'a dyn Fn(&Mounted, &Tree),
     /// May the log say of the file at a path that a content of it was lost beside us?
     pub may_be_lost: &'a dyn Fn(&str) -> bool,
+    /// May a saved content be in no version, because its file stands, under a name that the log does not know?
+    pub may_stand: bool,
 }
 
 /// The same, by other rules.
@@ -97,9 +100,10 @@ fn remembered(mount: &Mounted, played: &[Played], rules: &Rules<'_>) {
     for scene in played {
         for (path, content) in &scene.saved {
             assert!(
-                known.contains(&(path.clone(), Hash::of(content))),
-                "{path}: {} bytes that were saved are in no version",
-                content.len()
+                known.contains(&(path.clone(), Hash::of(content))) || (rules.may_stand && holds(mount, content)),
+                "{path}: {} bytes that were saved are in no version of {:#?}",
+                content.len(),
+                said.iter().filter(|operation| touches(operation, path)).collect::<Vec<_>>()
             );
         }
         for op in &scene.answered {
@@ -118,6 +122,20 @@ fn remembered(mount: &Mounted, played: &[Played], rules: &Rules<'_>) {
         assert_eq!(*before, after, "the index built anew says something else");
     }
     assert_eq!(said.len(), all(&store).len());
+}
+
+/// Does a file of the source hold this?
+fn holds(mount: &Mounted, content: &[u8]) -> bool {
+    let tree = Tree::of(mount.source(), Times::Ignore);
+    let file = |path: &[u8]| mount.source().join(OsStr::from_bytes(path));
+    tree.paths().any(|path| tree.get(path).is_some_and(Item::is_file) && std::fs::read(file(path)).unwrap() == content)
+}
+
+/// Is an operation about something of this name?
+fn touches(operation: &Operation, path: &str) -> bool {
+    let named =
+        |at: &ViewPath| at.as_bytes().rsplit(|b| *b == b'/').next() == path.as_bytes().rsplit(|b| *b == b'/').next();
+    operation.changes.iter().any(|change| named(&change.path) || change.from.as_ref().is_some_and(named))
 }
 
 fn all(store: &Store) -> Vec<Operation> {

@@ -35,6 +35,8 @@ pub enum FileSystem {
     Ext4,
     /// XFS.
     Xfs,
+    /// btrfs.
+    Btrfs,
 }
 
 impl FileSystem {
@@ -43,6 +45,7 @@ impl FileSystem {
         match self {
             FileSystem::Ext4 => "ext4",
             FileSystem::Xfs => "xfs",
+            FileSystem::Btrfs => "btrfs",
         }
     }
 
@@ -51,6 +54,7 @@ impl FileSystem {
         let (size, arguments): (u64, &[&str]) = match self {
             FileSystem::Ext4 => (256 << 20, &["-q", "-F", "-E", "nodiscard,lazy_itable_init=1,lazy_journal_init=1"]),
             FileSystem::Xfs => (320 << 20, &["-q", "-f", "-K"]),
+            FileSystem::Btrfs => (512 << 20, &["-q", "-f", "-K"]),
         };
         std::fs::File::create(disk).unwrap().set_len(size).unwrap();
         let make = format!("mkfs.{}", self.name());

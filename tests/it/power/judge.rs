@@ -23,7 +23,13 @@ pub fn judge(mount: &mut Mounted, played: &[Played], first: &Tree, at: u64) {
     judge_by(
         mount,
         &until,
-        &Rules { stands: &stands, on_conflict: "skip", taken_back: &taken_back, may_be_lost: &|_| true },
+        &Rules {
+            stands: &stands,
+            on_conflict: "skip",
+            taken_back: &taken_back,
+            may_be_lost: &|_| true,
+            may_stand: true,
+        },
     );
     let mut verify = mount.setup().wardfs();
     verified(verify.args(["verify", "--store"]).arg(mount.setup().store_path()));
@@ -129,12 +135,13 @@ fn names(passed: &Passed, path: &[u8]) -> bool {
     }
 }
 
-/// Everything is as it was at the start, but for names that a shell changed and nobody put on disk: the change may have reached
-/// the disk, and its record not. Then what it removed is kept aside, and what it made stays.
+/// Everything is as it was at the start, but for names and metadata that a shell changed and nobody put on disk: the change may
+/// have reached the disk, and its record not. Then what it removed is kept aside, what it moved stands elsewhere, and what it
+/// made stays.
 fn taken_back(mount: &Mounted, played: &[Played], first: &Tree, now: &Tree, at: u64) {
     let aside = Tree::of(&mount.setup().store_path().join("aside"), Times::Ignore);
-    let kept =
-        |item: &Item| !item.is_file() || aside.paths().any(|name| aside.get(name).is_some_and(|a| a.is_copy_of(item)));
+    let holds = |tree: &Tree, item: &Item| tree.paths().any(|name| tree.get(name).is_some_and(|a| a.is_copy_of(item)));
+    let kept = |item: &Item| !item.is_file() || holds(&aside, item) || holds(now, item);
     let all: BTreeSet<&[u8]> = first.paths().chain(now.paths()).collect();
     for path in all.into_iter().filter(|path| first.get(path) != now.get(path)) {
         let excused = match (first.get(path), now.get(path)) {
