@@ -1,9 +1,10 @@
-"""Measures a wardfs binary: calls over the socket, and the mount against a plain directory. Run by scripts/bench."""
+"""Measures a wardfs binary: calls over the socket, the mount against a plain directory, a large store. Run by scripts/bench."""
 
 import hashlib
 import json
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -14,6 +15,7 @@ import time
 BINARY, AS_JSON = sys.argv[1], "--json" in sys.argv[2:]
 PARTS = [part for part in sys.argv[2:] if part != "--json"]
 ROUNDS = 9
+VERSIONS = int(os.environ.get("WARDFS_BENCH_VERSIONS", 1_000_000))
 
 
 class Calls:
@@ -53,19 +55,39 @@ def timed(work, count):
 
 class Mounted:
     def __init__(self, durability):
-        self.dir = tempfile.mkdtemp(prefix="wardfs-bench-")
-        self.source, self.at = os.path.join(self.dir, "source"), os.path.join(self.dir, "mnt")
+        self.dir, self.durability = tempfile.mkdtemp(prefix="wardfs-bench-"), durability
+        self.source, self.at, self.store = (os.path.join(self.dir, name) for name in ("source", "mnt", "store"))
         os.mkdir(self.source)
         os.mkdir(self.at)
-        command = [BINARY, "mount", self.source, self.at, "--store", os.path.join(self.dir, "store"), "--json"]
-        started = subprocess.run(command + ["--durability", durability], check=True, capture_output=True, text=True)
-        self.socket = json.loads(started.stdout)["socket"]
+        self.mount()
+
+    def mount(self):
+        """Mounts; returns how long that took, in seconds."""
+        start = time.perf_counter()
+        command = [BINARY, "mount", self.source, self.at, "--store", self.store, "--json", "--durability", self.durability]
+        said = subprocess.run(command, capture_output=True, text=True)
+        if said.returncode != 0:
+            sys.exit(said.stderr)
+        started = json.loads(said.stdout)
+        self.socket, self.pid = started["socket"], started["pid"]
+        return time.perf_counter() - start
+
+    def umount(self):
+        subprocess.run([BINARY, "umount", self.at], check=True)
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+
+    def memory(self):
+        """What the daemon holds in memory, in MiB."""
+        with open(f"/proc/{self.pid}/status") as status:
+            return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        subprocess.run([BINARY, "umount", self.at], check=True)
+        self.umount()
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
@@ -136,6 +158,76 @@ def mount_figures():
     return figures
 
 
+def write(path, text):
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.write(file, text)
+    os.close(file)
+
+
+def size_of(directory):
+    sizes = (os.stat(os.path.join(at, name)).st_blocks * 512 for at, _, names in os.walk(directory) for name in names)
+    return sum(sizes)
+
+
+def store_figures():
+    """A store of many versions: how it starts, answers and what it holds; then a tree that is removed and restored."""
+    figures = {}
+    files, rounds = 10_000, VERSIONS // 10_000
+    with Mounted("relaxed") as mount:
+        for directory in range(files // 100):
+            os.mkdir(os.path.join(mount.at, str(directory)))
+        paths = [os.path.join(mount.at, str(n // 100), f"f{n}") for n in range(files)]
+        start = time.perf_counter()
+        for number in range(rounds):
+            for n, path in enumerate(paths):
+                write(path, b"version %d of file %d\n" % (number, n) * 5)
+        took = time.perf_counter() - start
+        figures["versions made"] = (files * rounds, "")
+        figures["made, each"] = (round(took / files / rounds * 1e6), "µs")
+        mount.umount()
+        figures["store, a version"] = (round(size_of(mount.store) / files / rounds), "bytes")
+        figures["start after an orderly end"] = (round(mount.mount() * 1000), "ms")
+        figures["memory after the start"] = (round(mount.memory()), "MiB")
+        for path in paths[:100]:
+            write(path, b"once more\n")
+        mount.kill()
+        figures["start after a kill"] = (round(mount.mount() * 1000), "ms")
+        calls = Calls(mount.socket)
+        calls.call("history", {"path": "0/f0", "limit": 20})
+        asked = timed(lambda n, times: calls.call("history", {"path": f"{n % 100}/f{n % 100 * 100 + n // 100}", "limit": 20}, times), 1000)
+        figures["history of a file, p50"] = (asked["p50_us"], "µs")
+        figures["history of a file, p99"] = (asked["p99_us"], "µs")
+        figures["memory after these"] = (round(mount.memory()), "MiB")
+        mount.umount()
+        os.remove(os.path.join(mount.store, "index.db"))
+        figures["start without its index"] = (round(mount.mount() * 1000), "ms")
+    with Mounted("strict") as mount:
+        plain = os.path.join(mount.dir, "plain")
+        count = 100_000
+        for root in (plain, mount.source):
+            for directory in range(count // 100):
+                os.makedirs(os.path.join(root, "tree", str(directory)))
+                for n in range(100):
+                    write(os.path.join(root, "tree", str(directory), f"f{n}"), b"file %d\n" % n * 100)
+        calls = Calls(mount.socket)
+        calls.call("checkpoint", {"name": "before"})
+        there = shell(plain, "rm -rf tree")
+        figures["rm -rf of 100,000 files, over that in a plain directory"] = (round(shell(mount.at, "rm -rf tree") / there, 2), "")
+        start = time.perf_counter()
+        calls.call("revert", {"checkpoint": "before"})
+        figures["restore of 100,000 files"] = (round(time.perf_counter() - start, 1), "s")
+        found = sum(len(names) for _, _, names in os.walk(os.path.join(mount.source, "tree")))
+        if found != count:
+            sys.exit(f"{found} of {count} files came back")
+        figures["memory after that"] = (round(mount.memory()), "MiB")
+    return figures
+
+
+def store_table(figures):
+    for name, (figure, unit) in figures.items():
+        print(f"  {name:56} {figure:>10,} {unit}")
+
+
 def socket_table(figures):
     for name, figure in figures.items():
         print(f"  {name:42} p50 {figure['p50_us']} µs, p99 {figure['p99_us']} µs")
@@ -147,7 +239,7 @@ def mount_table(figures):
         print(f"  {name:42} {figure['ratio']:6}   {figure['quartiles'][0]} to {figure['quartiles'][1]}")
 
 
-TABLES = {"socket": (socket_figures, socket_table), "mount": (mount_figures, mount_table)}
+TABLES = {"socket": (socket_figures, socket_table), "mount": (mount_figures, mount_table), "store": (store_figures, store_table)}
 
 
 def main():

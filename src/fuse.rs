@@ -23,3 +23,4 @@ pub use mount::{Mount, MountError, mount};
 pub use nudge::{OWN_PROGRAM, nudge_main};
 pub use options::MountOptions;
 pub use stale::clear_stale;
+pub use unmount::abort;

@@ -23,11 +23,12 @@ pub(super) struct UmountArgs {
 
 pub(super) fn umount(args: &UmountArgs) -> Outcome {
     let at = std::path::absolute(&args.place).map_err(|error| Failure::on(&args.place, error))?;
+    // First, since it waits for those that were killed.
+    let daemons = run::known()?;
     if crate::fuse::clear_stale(&at).map_err(|error| Failure::on(&at, error))? {
         return done(args, "a dead mount was cleared");
     }
     let real = std::fs::canonicalize(&at).map_err(|error| Failure::on(&at, error))?;
-    let daemons = run::known()?;
     let views = || daemons.iter().flat_map(|daemon| daemon.views.iter().map(move |view| (daemon, view)));
     let mounted = views().find(|(_, view)| view.mountpoint.as_deref() == Some(&real));
     let found = match mounted {

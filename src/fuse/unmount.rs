@@ -74,6 +74,17 @@ impl Device {
     }
 }
 
+/// Cuts off what is mounted at a mountpoint, if it is ours, without touching it.
+///
+/// # Errors
+/// As `Device::abort`.
+pub fn abort(mountpoint: &Path) -> io::Result<()> {
+    match top_mount(mountpoint)? {
+        Some(line) if line.fs_type == "fuse.wardfs" => line.device.abort(),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Where distributions mount the file system of the connections.
 const FUSECTL: &str = "/sys/fs/fuse/connections";
 

@@ -3,13 +3,20 @@
 use std::{
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::process::{Uid, geteuid};
 use serde::{Deserialize, Serialize};
 
-use super::{Result, RunError, socket};
+use super::{Result, RunError, process_ends, socket};
 
+/// SIGKILL, in a mask of signals.
+const KILL: u64 = 1 << 8;
+/// `PF_EXITING`, in the flags of `/proc/PID/stat`.
+const EXITING: u64 = 4;
+/// How long a daemon that was killed may take to end.
+const END_WAIT: Duration = Duration::from_secs(2);
 /// Room for the longest name of a socket in the runtime directory.
 const NAME_MAX: usize = 32;
 
@@ -79,15 +86,31 @@ pub fn runtime_dir() -> Result<PathBuf> {
     Ok(dir)
 }
 
+/// A process as `/proc` has it, also one that ended and that nobody waited for.
+struct Process {
+    /// In clock ticks since boot.
+    started: u64,
+    /// Killed, or ended, though perhaps not with all of its threads.
+    is_ending: bool,
+}
+
+impl Process {
+    fn of(pid: u32) -> Option<Process> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let pending = status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")));
+        let killed = pending.flat_map(|mask| u64::from_str_radix(mask.trim(), 16)).any(|mask| mask & KILL != 0);
+        let exits = number(6).is_some_and(|flags| flags & EXITING != 0);
+        let ended = matches!(fields.first(), Some(&("Z" | "X")));
+        Some(Process { started: number(19)?, is_ending: killed || exits || ended })
+    }
+}
+
 /// The start of a process; none if there is none.
 pub(super) fn started(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    // A process that ended and that nobody waited for is still listed.
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
+    Process::of(pid).filter(|process| !process.is_ending).map(|process| process.started)
 }
 
 /// The mount namespace of this process.
@@ -112,8 +135,10 @@ pub fn known() -> Result<Vec<Known>> {
 fn living(path: &Path) -> Option<Known> {
     let text = std::fs::read_to_string(path).ok()?;
     let daemon = serde_json::from_str::<Known>(&text).ok()?;
-    if started(daemon.pid) == Some(daemon.started) {
-        return Some(daemon);
+    match Process::of(daemon.pid).filter(|process| process.started == daemon.started) {
+        Some(process) if process.is_ending => let_end(&daemon),
+        Some(_) => return Some(daemon),
+        None => {}
     }
     let sockets = daemon.views.iter().map(|view| &view.socket).chain([&daemon.admin_socket]);
     for file in sockets {
@@ -124,6 +149,22 @@ fn living(path: &Path) -> Option<Known> {
     }
     socket::remove(path);
     None
+}
+
+/// Waits for the end of a daemon that was killed. A thread of it that waits in the kernel for whoever waits for an answer of
+/// the daemon would never end, and hold the mount: then the connection is cut.
+fn let_end(daemon: &Known) {
+    if process_ends(daemon.pid, END_WAIT) || daemon.namespace != namespace() {
+        return;
+    }
+    for mountpoint in daemon.views.iter().filter_map(|view| view.mountpoint.as_deref()) {
+        if let Err(error) = crate::fuse::abort(mountpoint) {
+            tracing::warn!(%error, mountpoint = %mountpoint.display(), "the mount of a daemon that was killed could not be cut off");
+        }
+    }
+    if !process_ends(daemon.pid, END_WAIT) {
+        tracing::warn!(pid = daemon.pid, "a daemon that was killed does not end");
+    }
 }
 
 /// Writes this daemon's file.

@@ -168,3 +168,20 @@ fn removed_files_come_back_after_a_kill() {
         assert_eq!(found, format!("content {number}\n"));
     }
 }
+
+#[test]
+fn the_next_mount_waits_for_nobody() {
+    let Some(mut mount) = Mounted::new() else { return };
+    let path = mount.path().to_owned();
+    for round in 0..5 {
+        for number in 0..20 {
+            std::fs::write(path.join(format!("f{number}")), format!("{round}\n")).unwrap();
+        }
+        // It is still dying when the command begins.
+        rustix::process::kill_process(mount.pid(), rustix::process::Signal::KILL).unwrap();
+        if let Err(said) = mount.try_mount() {
+            panic!("after {round} kills: {said}");
+        }
+        assert_eq!(std::fs::read_to_string(path.join("f19")).unwrap(), format!("{round}\n"));
+    }
+}
