@@ -22,7 +22,7 @@ pub use creds::{CredGuard, FsetidGuard, as_caller, without_fsetid};
 pub use dir::{DirEntry, DirStream};
 pub use file::{
     AllocateMode, Whence, copy_range, fallocate, fsync, is_same_inode, lseek, read_at, read_exact_at, read_whole,
-    reflink, set_append, truncate, write_at,
+    reflink, set_append, sync_fs, truncate, write_at,
 };
 pub use fs::{FileKey, Fs, FsCaps, HostRef, type_of};
 pub use git::{GitAsk, GitBadge, GitDir};

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use rustix::{
     fs::{
         FallocateFlags, SeekFrom, copy_file_range, fallocate as host_fallocate, fdatasync, fsync as host_fsync,
-        ftruncate, ioctl_ficlone, seek,
+        ftruncate, ioctl_ficlone, seek, syncfs,
     },
     io::{pread, pwrite, retry_on_intr},
 };
@@ -97,6 +97,14 @@ pub fn truncate(fd: BorrowedFd<'_>, size: u64) -> Result<()> {
 /// The host's; the page that failed is lost (never retry).
 pub fn fsync(fd: BorrowedFd<'_>, data_only: bool) -> Result<()> {
     if data_only { fdatasync(fd) } else { host_fsync(fd) }
+}
+
+/// `syncfs`: all of the file system that holds a file.
+///
+/// # Errors
+/// The host's; also of what others wrote.
+pub fn sync_fs(fd: BorrowedFd<'_>) -> Result<()> {
+    syncfs(fd)
 }
 
 /// `fallocate`.

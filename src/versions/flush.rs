@@ -83,7 +83,7 @@ impl Names {
 
     fn sync(&self) -> std::io::Result<()> {
         if !self.in_order {
-            return Ok(rustix::fs::syncfs(&self.beside)?);
+            return Ok(host::sync_fs(self.beside.as_fd())?);
         }
         self.beside.set_modified(SystemTime::now())?;
         self.beside.sync_all()

@@ -3,7 +3,7 @@
 
 use std::{
     collections::VecDeque,
-    os::fd::AsFd,
+    os::fd::{AsFd, BorrowedFd},
     sync::{Arc, Weak},
     thread::JoinHandle,
 };
@@ -13,10 +13,14 @@ use rustix::fs::OFlags;
 
 use super::{Core, node::Node};
 use crate::{
-    crash_point, host,
+    crash_point,
+    host::{self, Fs},
     types::{Kind, OpId},
     versions::crash,
 };
+
+/// More files than so many are quicker put on disk with the whole file system.
+const FEW: usize = 64;
 
 #[derive(Default)]
 struct Queue {
@@ -74,7 +78,7 @@ fn run(queue: &(Mutex<Queue>, Condvar), core: &Weak<Core>) {
         };
         let Some(core) = core.upgrade().filter(|_| !batch.is_empty()) else { return };
         for (op, nodes) in batch {
-            if nodes.iter().all(|node| finish(node).is_ok()) {
+            if finish_all(&nodes).is_ok() {
                 crash_point!("files-flushed");
                 // If this is lost, recovery looks at the operation once more and finds it applied.
                 let _ = core.store.applied(op);
@@ -83,26 +87,46 @@ fn run(queue: &(Mutex<Queue>, Condvar), core: &Weak<Core>) {
     }
 }
 
-/// Puts a file, and the directory that names it, on disk.
-fn finish(node: &Node) -> host::Result<()> {
+/// Puts files, and the directories that name them, on disk: one by one, or with all else where they are many.
+fn finish_all(nodes: &[Arc<Node>]) -> host::Result<()> {
     if crash::planted("file-flush-left-out") {
         return Ok(());
     }
-    let sync = |node: &Node| -> host::Result<()> {
-        let fd = match node.file.kind {
-            Kind::File => node.file.host.open(OFlags::RDONLY)?,
-            Kind::Dir => node.file.host.open(OFlags::RDONLY | OFlags::DIRECTORY)?,
-            Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => return Ok(()),
-        };
-        host::fsync(fd.as_fd(), false)
-    };
-    match sync(node) {
-        Ok(()) | Err(host::Errno::STALE) => {}
-        Err(error) => return Err(error),
+    if nodes.len() <= FEW {
+        return nodes.iter().try_for_each(|node| finish(node));
     }
+    let mut done: Vec<Arc<Fs>> = Vec::new();
+    for node in nodes {
+        let fs = node.file.host.fs();
+        if !done.iter().any(|other| Arc::ptr_eq(other, fs)) && with_open(node, |fd| host::sync_fs(fd))? {
+            done.push(Arc::clone(fs));
+        }
+    }
+    // Of what can be opened nowhere only names are left.
+    let named = nodes.iter().filter(|node| !done.iter().any(|other| Arc::ptr_eq(other, node.file.host.fs())));
+    named.into_iter().try_for_each(|node| finish(node))
+}
+
+/// Puts a file, and the directory that names it, on disk.
+fn finish(node: &Node) -> host::Result<()> {
+    with_open(node, |fd| host::fsync(fd, false))?;
     let parent = node.names.lock().last().map(|(parent, _)| Arc::clone(parent));
-    match parent.map_or(Ok(()), |parent| sync(&parent)) {
-        Err(host::Errno::STALE) => Ok(()),
-        done => done,
+    match parent {
+        Some(parent) => with_open(&parent, |fd| host::fsync(fd, false)).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Does something with a file or directory that is still there. False if it is not, or is neither.
+fn with_open(node: &Node, work: impl FnOnce(BorrowedFd<'_>) -> host::Result<()>) -> host::Result<bool> {
+    let opened = match node.file.kind {
+        Kind::File => node.file.host.open(OFlags::RDONLY),
+        Kind::Dir => node.file.host.open(OFlags::RDONLY | OFlags::DIRECTORY),
+        Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => return Ok(false),
+    };
+    match opened {
+        Ok(fd) => work(fd.as_fd()).map(|()| true),
+        Err(host::Errno::STALE) => Ok(false),
+        Err(error) => Err(error),
     }
 }

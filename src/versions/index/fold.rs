@@ -1,5 +1,7 @@
 //! What each record does to the index.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Result;
@@ -197,11 +199,8 @@ fn operation(db: &Connection, payload: &[u8], lsn: i64, numbers: &mut Numbers) -
         numbers.node = numbers.node.max(change.node.0);
         apply_change(db, op, change)?;
     }
-    for node in before {
-        if operation.changes.iter().all(|change| change.node.0.cast_signed() != node) {
-            look_back(db, node)?;
-        }
-    }
+    let now: HashSet<i64> = operation.changes.iter().map(|change| change.node.0.cast_signed()).collect();
+    before.into_iter().filter(|node| !now.contains(node)).try_for_each(|node| look_back(db, node))?;
     answer(db, &operation, actor, lsn)
 }
 

@@ -210,6 +210,24 @@ fn a_page_of_history_looks_at_its_own_operations_alone() {
 }
 
 #[test]
+fn a_large_operation_recorded_again_costs_the_index_as_much_an_entry_as_a_small_one() {
+    let ground = Ground::new();
+    let store = ground.open();
+    let mut indexed = |count: u64| {
+        let op = store.next_op();
+        let changes: Vec<_> = (0..count).map(|n| create(&format!("f{n}"), op.0 * 1_000_000 + n, 1)).collect();
+        let start = std::time::Instant::now();
+        for _ in 0..2 {
+            store.append(&operation(op, changes.clone())).expect("appended");
+        }
+        store.index().ask(super::super::index::Reader::counts).expect("answered");
+        start.elapsed()
+    };
+    let (small, large) = (indexed(2_000), indexed(16_000));
+    assert!(large < small * 24, "8 times as many took {large:?} and not {small:?}");
+}
+
+#[test]
 fn who_touched_a_path_last_is_the_same_from_memory_and_from_the_index() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let ground = Ground::new();
