@@ -48,7 +48,7 @@ pub fn unified(
     context: usize,
     max_chars: usize,
 ) -> UnifiedDiff {
-    let mut out = Bounded { text: String::new(), chars: 0, max_chars, truncated: false };
+    let mut out = Bounded::of(max_chars);
     if a == b {
         return out.finish(DiffStats::default());
     }
@@ -118,7 +118,7 @@ pub(super) fn is_binary(content: &[u8]) -> bool {
     }
 }
 
-fn split(text: &[u8]) -> Vec<&[u8]> {
+pub(super) fn split(text: &[u8]) -> Vec<&[u8]> {
     let ends = memchr::memchr_iter(b'\n', text).map(|at| at + 1);
     let starts = std::iter::once(0).chain(ends.clone());
     starts.zip(ends.chain([text.len()])).map(|(start, end)| &text[start..end]).filter(|line| !line.is_empty()).collect()
@@ -131,7 +131,7 @@ fn count(ops: &[DiffOp]) -> DiffStats {
     })
 }
 
-fn hunk(out: &mut Bounded, group: &[DiffOp], old: &[&[u8]], new: &[&[u8]]) {
+pub(super) fn hunk(out: &mut Bounded, group: &[DiffOp], old: &[&[u8]], new: &[&[u8]]) {
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
     let old_range = first.old_range().start..last.old_range().end;
     let new_range = first.new_range().start..last.new_range().end;
@@ -187,7 +187,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// A text that takes whole lines as long as they fit.
-struct Bounded {
+pub(super) struct Bounded {
     text: String,
     chars: usize,
     max_chars: usize,
@@ -195,6 +195,15 @@ struct Bounded {
 }
 
 impl Bounded {
+    /// One that takes so many characters.
+    pub fn of(max_chars: usize) -> Bounded {
+        Bounded { text: String::new(), chars: 0, max_chars, truncated: false }
+    }
+
+    pub fn into_text(self) -> String {
+        self.text
+    }
+
     fn push(&mut self, text: &str) -> bool {
         let chars = self.chars + text.chars().count();
         if self.truncated || chars > self.max_chars {

@@ -84,6 +84,8 @@ pub const POINTS: &[&str] = &[
     "told",
     "answer-recorded",
     "files-flushed",
+    // A person accepts.
+    "review-recorded",
     // The index follows the log.
     "index-applying",
     "index-applied",

@@ -34,6 +34,7 @@ pub(super) enum RecordType {
     Trim,
     Begun,
     Withdrawn,
+    Review,
     /// Of a later version (12, 14 and 15 are kept for undo extents, pins and deltas): skipped.
     Unknown(u8),
 }
@@ -55,6 +56,7 @@ impl RecordType {
             RecordType::Trim => 13,
             RecordType::Begun => 16,
             RecordType::Withdrawn => 17,
+            RecordType::Review => 18,
             RecordType::Unknown(code) => code,
         }
     }
@@ -75,6 +77,7 @@ impl RecordType {
             13 => RecordType::Trim,
             16 => RecordType::Begun,
             17 => RecordType::Withdrawn,
+            18 => RecordType::Review,
             other => RecordType::Unknown(other),
         }
     }

@@ -111,6 +111,8 @@ pub struct GcReport {
     pub bytes: u64,
     /// Operations forgotten with their rows.
     pub operations: u64,
+    /// What is kept since nobody has accepted it yet.
+    pub unreviewed: Unreviewed,
     /// Segments rewritten with what is left of them, or emptied.
     pub segments: u64,
     /// Contents that are kept as their difference to the next newer one now.
@@ -119,6 +121,17 @@ pub struct GcReport {
     pub used: (u64, u64),
     /// How long it took.
     pub took: Duration,
+}
+
+/// What reviews hold back from every rule, and from the quota.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Unreviewed {
+    /// Contents in the log and files aside.
+    pub contents: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Views, and the first operation of each that is pending: none from there on is forgotten.
+    pub since: Vec<(String, OpId)>,
 }
 
 /// What a collection is for.

@@ -3,6 +3,7 @@
 mod ask;
 mod fold;
 mod mark;
+mod review;
 pub(super) mod trim;
 
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 pub(super) use ask::Reader;
 pub(super) use fold::check;
 pub(super) use mark::{Kept, Marker, Ref, Turn};
+pub(super) use review::Reviewing;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{
@@ -23,7 +25,7 @@ use crate::crash_point;
 type Result<T> = std::result::Result<T, StoreError>;
 
 /// Of what the tables mean: another number, and the index is built anew.
-const SCHEMA_VERSION: i64 = 4;
+const SCHEMA_VERSION: i64 = 5;
 /// A larger index is not checked page by page at each start; damage in it is found when it is met.
 const CHECKED_MAX: u64 = 64 << 20;
 /// Unused pages beyond so many are given back, so many at a time.
@@ -64,6 +66,9 @@ CREATE TABLE answer(view TEXT NOT NULL, id TEXT NOT NULL, lsn INT NOT NULL, answ
 CREATE INDEX answer_lsn ON answer(lsn);
 CREATE TABLE source(id INTEGER PRIMARY KEY, key BLOB NOT NULL, path BLOB NOT NULL);
 CREATE TABLE checkpoint(name TEXT PRIMARY KEY, op INT NOT NULL, lsn INT NOT NULL, actor INT NOT NULL) WITHOUT ROWID;
+CREATE TABLE review(lsn INTEGER PRIMARY KEY, view TEXT NOT NULL, step INT NOT NULL, whose INT NOT NULL, session TEXT,
+                    every INT NOT NULL, upto INT NOT NULL, position INT NOT NULL, content BLOB);
+CREATE TABLE review_node(lsn INT NOT NULL, node INT NOT NULL, held INT, PRIMARY KEY(lsn, node)) WITHOUT ROWID;
 INSERT INTO meta VALUES('applied', 0), ('last', 0), ('crc', 0), ('salt', 0), ('durable', 0), ('max_op', 0), ('max_node', 0),
     ('horizon', 0);
 ";

@@ -14,4 +14,5 @@ mod ground;
 mod model;
 mod recovering;
 mod remembering;
+mod reviewing;
 mod shapes;

@@ -27,6 +27,8 @@ const COMPARED: &[(&str, &str)] = &[
     ("answer", "view, id, lsn"),
     ("source", "id, key, path"),
     ("checkpoint", "name, op, lsn"),
+    ("review", "lsn, view, step, whose, session, every, upto, position, content"),
+    ("review_node", "lsn, node"),
 ];
 
 /// What a check found.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    ANSWERS, Aim, Dead, GcReport, Result, Sizes,
+    ANSWERS, Aim, Dead, GcReport, Result, Sizes, Unreviewed,
     judge::{Judge, Standing, Tier},
     relate::{self, Pair},
 };
@@ -59,6 +59,8 @@ pub(super) fn choose(
         now,
         sessions: marker.sessions()?,
         checkpoints: marker.checkpoints()?,
+        reviewing: marker.reviewing()?,
+        unreviewed: BTreeMap::new(),
         sizes,
         found: HashMap::new(),
         versions: HashMap::new(),
@@ -70,6 +72,7 @@ pub(super) fn choose(
     }
     raise_bases(&blobs, &mut judge.found);
     let mut all = candidates(&blobs, marker.asides()?, &judge);
+    report.unreviewed = held(&all, &judge.unreviewed);
     bound_short(&mut all, retention.short_bytes);
     if let Aim::Space { target, all: pinned } = aim {
         let gone: u64 = all.iter().filter(|c| c.standing.tier == Tier::Dropped).map(|c| c.dead.size).sum();
@@ -88,7 +91,7 @@ pub(super) fn choose(
         pairs,
         last_ref: marker.last_ref()?,
         numbers: marker.numbers()?,
-        forgotten: forgotten(marker, retention, &judge.checkpoints, now, aim, left)?,
+        forgotten: forgotten(marker, retention, &judge, aim, left)?,
         answers: marker.position_at(before(now, ANSWERS))?,
         dead: dead.into_iter().collect(),
     })
@@ -131,6 +134,14 @@ fn candidates(blobs: &[Kept], asides: Vec<String>, judge: &Judge<'_>) -> Vec<Can
         all.push(Candidate { standing: standing(&what), dead: Dead { what, size, lsn: Lsn(0) } });
     }
     all
+}
+
+/// What reviews keep from being dropped.
+fn held(all: &[Candidate], first: &BTreeMap<String, OpId>) -> Unreviewed {
+    let held = all.iter().filter(|candidate| candidate.standing.tier == Tier::Unreviewed);
+    let bytes = |(contents, bytes), candidate: &Candidate| (contents + 1, bytes + candidate.dead.size);
+    let (contents, bytes) = held.fold((0, 0), bytes);
+    Unreviewed { contents, bytes, since: first.iter().map(|(view, op)| (view.clone(), *op)).collect() }
 }
 
 /// Of what is kept shortly only so much is kept.
@@ -186,14 +197,16 @@ fn spare_bases(blobs: &[Kept], all: &mut [Candidate]) {
 fn forgotten(
     marker: &Marker,
     retention: &Retention,
-    checkpoints: &[OpId],
-    now: i64,
+    judge: &Judge<'_>,
     aim: Aim,
     left: u64,
 ) -> Result<Option<(Rule, Vec<OpId>)>> {
-    let first_needed = checkpoints.first().copied();
-    let oldest = before(now, retention.age.max(retention.sessions).max(retention.full));
-    let finished = marker.finished(OpId(0), u64::from(u32::MAX))?;
+    let first_needed = judge.checkpoints.first().copied();
+    let oldest = before(judge.now, retention.age.max(retention.sessions).max(retention.full));
+    let mut finished = marker.finished(OpId(0), u64::from(u32::MAX))?;
+    // What is pending, and all after it, stays whatever space is needed.
+    let pending = judge.unreviewed.values().min().copied();
+    finished.truncate(finished.partition_point(|(op, _)| pending.is_none_or(|first| *op < first)));
     let old = finished.iter().take_while(|(op, time)| *time < oldest && first_needed.is_none_or(|c| *op <= c)).count();
     let mut count = old;
     let mut rule = Rule::Age;

@@ -1,13 +1,13 @@
 //! What the rules say of each version of a file. Nothing here looks at the disk.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     types::OpId,
     versions::{
-        ChangeKind, Retention, Rule,
+        ChangeKind, Retention, Rule, Whose,
         codec::change_kind_code,
-        index::{Ref, Turn},
+        index::{Ref, Reviewing, Turn},
     },
 };
 
@@ -24,6 +24,8 @@ pub(super) enum Tier {
     Plain,
     /// As it was at a checkpoint.
     Pinned,
+    /// What nobody has accepted yet, or what it was before that.
+    Unreviewed,
     /// Needed to finish something.
     Root,
 }
@@ -46,6 +48,9 @@ pub(super) struct Judge<'a> {
     pub sessions: HashMap<u32, usize>,
     /// Rising.
     pub checkpoints: Vec<OpId>,
+    pub reviewing: Reviewing,
+    /// The first operation that is pending, of each view.
+    pub unreviewed: BTreeMap<String, OpId>,
     pub sizes: HashMap<Ref, u64>,
     pub found: HashMap<Ref, Standing>,
     /// Versions that are gone now, by rule.
@@ -69,6 +74,7 @@ struct Version {
 impl Judge<'_> {
     /// Judges all versions of one file.
     pub fn node(&mut self, turns: &[Turn]) {
+        self.note_pending(turns);
         let mut versions: Vec<Version> = (0..=turns.len()).map(|at| self.version(turns, at)).collect();
         self.base(turns, &mut versions);
         self.per_file(&mut versions);
@@ -115,6 +121,7 @@ impl Judge<'_> {
         let time = superseded.unwrap_or(made);
         let standing = |tier, rule| Standing { tier, time, rule };
         let standing = match superseded {
+            _ if self.is_unreviewed(turns, at) => standing(Tier::Unreviewed, Rule::Age),
             None if short => standing(Tier::Short, Rule::Short),
             None if self.age_of(made) < self.retention.full.as_nanos() => standing(Tier::Plain, Rule::Age),
             None => standing(Tier::Copy, Rule::Age),
@@ -157,6 +164,26 @@ impl Judge<'_> {
         self.sessions.get(&turn.actor).copied()
     }
 
+    fn pending(&self, turn: &Turn) -> Option<&(String, Whose)> {
+        self.reviewing.pending(turn.actor, turn.node, turn.op, turn.lsn)
+    }
+
+    fn note_pending(&mut self, turns: &[Turn]) {
+        for turn in turns {
+            let Some((view, _)) = self.pending(turn).cloned() else { continue };
+            let first = self.unreviewed.entry(view).or_insert(turn.op);
+            *first = (*first).min(turn.op);
+        }
+    }
+
+    /// Does a run of pending changes, all of one session, begin or end with it? What lies within is not needed to take the
+    /// whole run back.
+    fn is_unreviewed(&self, turns: &[Turn], at: usize) -> bool {
+        let before = at.checked_sub(1).and_then(|turn| self.pending(&turns[turn]));
+        let after = turns.get(at).and_then(|turn| self.pending(turn));
+        before != after
+    }
+
     /// Is it what stood there at a checkpoint?
     fn is_pinned(&self, turns: &[Turn], at: usize) -> bool {
         let from = at.checked_sub(1).map_or(OpId(0), |turn| turns[turn].op);
@@ -166,7 +193,7 @@ impl Judge<'_> {
 
     /// The state in which a file was first seen stays while any later version does.
     fn base(&self, turns: &[Turn], versions: &mut [Version]) {
-        if self.retention.is_short(&turns[0].path) || versions[0].current || versions[0].standing.tier == Tier::Pinned {
+        if self.retention.is_short(&turns[0].path) || versions[0].current || versions[0].standing.tier >= Tier::Pinned {
             return;
         }
         let age = self.retention.age.as_nanos();

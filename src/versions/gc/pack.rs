@@ -175,6 +175,7 @@ impl Store {
                 };
                 all.contains(&lsn)
             }
+            RecordType::Review => ask(&|index| index.knows_review(lsn))?,
             RecordType::Trim => ask(&|index| index.knows_trim(lsn))?,
             RecordType::Source | RecordType::Unknown(_) => true,
         })

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Result;
-use crate::versions::{blob, frame::PUNCHED, trim::TrimRecord};
+use crate::versions::{Review, blob, frame::PUNCHED, trim::TrimRecord};
 use crate::{
     types::{Actor, Channel, Hash, NodeId, OpId, ViewPath},
     versions::{
@@ -21,6 +21,8 @@ pub(super) const AFTER: i64 = 1;
 pub(super) const SETTLED: i64 = 2;
 /// The state before, of a file that is open.
 pub(super) const OPEN: i64 = 3;
+/// Accepted of a file that is under review.
+pub(super) const REVIEW: i64 = 4;
 
 /// The highest numbers seen.
 #[derive(Default)]
@@ -131,6 +133,7 @@ pub(super) fn apply(db: &Connection, record: &Record, numbers: &mut Numbers) -> 
             let values = params![point.name, signed(point.op), lsn, actor];
             db.execute("INSERT OR REPLACE INTO checkpoint VALUES(?1, ?2, ?3, ?4)", values)?;
         }
+        RecordType::Review => super::review::apply(db, &Review::decode(&record.payload)?, lsn)?,
         RecordType::Trim => super::trim::apply(db, &TrimRecord::decode(&record.payload)?, lsn, numbers)?,
         RecordType::Unknown(_) => {}
     }
@@ -152,6 +155,7 @@ pub(in crate::versions) fn check(record: &Record) -> Result<()> {
         RecordType::Actor => codec::actor_of(&record.payload).map(drop),
         RecordType::Source => codec::source_of(&record.payload).map(drop),
         RecordType::Checkpoint => codec::checkpoint_of(&record.payload, any_actor).map(drop),
+        RecordType::Review => Review::decode(&record.payload).map(drop),
         RecordType::Trim => TrimRecord::decode(&record.payload).map(drop),
     }
 }
@@ -230,7 +234,7 @@ fn end_begun(db: &Connection, op: OpId) -> Result<()> {
 }
 
 /// A content of a node that an operation refers to: garbage collection begins from these.
-fn hold(db: &Connection, op: OpId, node: NodeId, side: i64, content: &Content) -> Result<()> {
+pub(super) fn hold(db: &Connection, op: OpId, node: NodeId, side: i64, content: &Content) -> Result<()> {
     let (start, name) = match content {
         Content::Blob(hash) => (Some(start_of(hash).cast_signed()), None),
         Content::Aside(name) => (None, Some(name)),

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags, Row, Statement, params};
 
 use super::{
     Result,
-    fold::{AFTER, BEFORE, OPEN, SETTLED},
+    fold::{AFTER, BEFORE, OPEN, REVIEW, SETTLED},
 };
 use crate::types::{Lsn, NodeId, OpId};
 
@@ -21,6 +21,9 @@ pub(in crate::versions) enum Ref {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::versions) struct Turn {
     pub op: OpId,
+    pub node: NodeId,
+    /// Where it was recorded last.
+    pub lsn: Lsn,
     /// In nanoseconds.
     pub time: i64,
     pub actor: u32,
@@ -44,7 +47,7 @@ pub(in crate::versions) struct Kept {
 
 /// The index, frozen.
 pub(in crate::versions) struct Marker {
-    db: Connection,
+    pub(super) db: Connection,
 }
 
 impl Marker {
@@ -116,10 +119,11 @@ impl Marker {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// What must stay whatever the rules say: contents of operations that are not finished, and of files that are open.
+    /// What must stay whatever the rules say: contents of operations that are not finished, of files that
+    /// are open, and what is accepted of files under review.
     pub fn roots(&self) -> Result<Vec<Ref>> {
         let sql = format!(
-            "SELECT start, name FROM held WHERE side = {OPEN} OR op IN (SELECT op FROM op WHERE intent = 1 OR intent = 2)
+            "SELECT start, name FROM held WHERE side IN ({OPEN}, {REVIEW}) OR op IN (SELECT op FROM op WHERE intent = 1 OR intent = 2)
              UNION ALL SELECT start, name FROM held JOIN open USING(op)"
         );
         let mut statement = self.db.prepare(&sql)?;
@@ -194,7 +198,7 @@ impl Marker {
     /// Each node with its operations, oldest first.
     pub fn nodes(&self, each: &mut dyn FnMut(Vec<Turn>)) -> Result<()> {
         let mut turns = self.db.prepare(
-            "SELECT touch.node, touch.op, op.time, op.actor, touch.kind, touch.path FROM touch JOIN op USING(op)
+            "SELECT touch.node, touch.op, op.time, op.actor, touch.kind, touch.path, op.lsn FROM touch JOIN op USING(op)
              WHERE touch.is_from = 0 ORDER BY touch.node, touch.op",
         )?;
         let mut held = self.db.prepare("SELECT op, side, start, name FROM held WHERE node = ?1 AND side != ?2")?;
@@ -217,6 +221,8 @@ impl Marker {
             }
             life.push(Turn {
                 op,
+                node: NodeId(of.cast_unsigned()),
+                lsn: Lsn(row.get::<_, i64>(6)?.cast_unsigned()),
                 time: row.get(2)?,
                 actor: row.get(3)?,
                 kind: row.get(4)?,

@@ -212,7 +212,7 @@ impl Store {
         self.actors.number(actor, |number| self.put(RecordType::Actor, &codec::actor(number, actor)).map(drop))
     }
 
-    pub(super) fn put(&self, kind: RecordType, payload: &[u8]) -> Result<Lsn> {
+    pub(in crate::versions) fn put(&self, kind: RecordType, payload: &[u8]) -> Result<Lsn> {
         self.put_with(kind, 0, payload, |_, _| {})
     }
 

@@ -275,6 +275,8 @@ fn fill(store: &Store, dir: &Path) {
     let replay = crate::versions::Replay { op: Some(last), request: Hash([2; 32]), response: Some("{}".into()) };
     store.answered("view", "id", &replay).expect("appended");
     store.source(&crate::versions::NodeKey(b"root".to_vec().into()), Path::new("/root")).expect("appended");
+    let part = crate::versions::Review { content: Some(Hash([3; 32])), ..super::ground::accepted(store, 1) };
+    store.review(&part).expect("appended");
     let mut finished = operation().new_tree(&mut runner).expect("a value").current();
     (finished.op, finished.intent) = (store.next_op(), true);
     store.append(&finished).expect("appended");

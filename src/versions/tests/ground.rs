@@ -10,7 +10,8 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use crate::{
     types::{Actor, Channel, Hash, Kind, NodeId, OpId, SourceId, Timestamp, ViewPath},
     versions::{
-        Change, ChangeKind, Content, Durability, NodeKey, OpKind, Operation, State, Store, StoreError, StoreOptions,
+        Change, ChangeKind, Content, Durability, NodeKey, OpKind, Operation, Review, ReviewStep, State, Store,
+        StoreError, StoreOptions, Whose,
     },
 };
 
@@ -191,6 +192,7 @@ pub fn answers(store: &Store) -> Result<String, StoreError> {
     use crate::versions::HistoryQuery;
     let history = store.history(&HistoryQuery { limit: 100_000, oldest_first: true, ..HistoryQuery::default() })?;
     let mut said = format!("{:?} {:?}\n", store.last_op(), store.checkpoints()?);
+    said += &format!("{:?}\n", store.reviewed("v")?);
     for operation in &history.operations {
         said += &format!("{operation:?}\n");
         for change in &operation.changes {
@@ -211,6 +213,19 @@ pub fn answers(store: &Store) -> Result<String, StoreError> {
     Ok(said)
 }
 
+/// A file of which everything so far is accepted.
+pub fn accepted(store: &Store, node: u64) -> Review {
+    Review {
+        view: "v".into(),
+        step: ReviewStep::Accepted,
+        whose: Whose::Session("s".into()),
+        nodes: Some(vec![NodeId(node)]),
+        upto: store.now(),
+        content: None,
+        time: Timestamp { secs: 3, nanos: 4 },
+    }
+}
+
 /// A store with a little of everything, flushed as it goes.
 pub fn furnish(store: &Store, rounds: u64) {
     for round in 0..rounds {
@@ -225,6 +240,9 @@ pub fn furnish(store: &Store, rounds: u64) {
         let old = state(Kind::File, 3, Content::Blob(hash));
         append(store, vec![change(ChangeKind::Write, &at, node, Some(old), Some(file(4)))]);
         store.sync_all().expect("flushed");
+        if round % 4 == 0 {
+            store.review(&accepted(store, node)).expect("recorded");
+        }
         if round % 3 == 0 {
             store.checkpoint(&format!("c{round}"), None, &actor()).expect("set");
         }

@@ -35,6 +35,9 @@ const BULKY: &[&str] = &["roll-flushed", "roll-created", "index-checkpoint"];
 /// Under relaxed durability, nobody puts files on disk.
 const STRICT_ONLY: &[&str] = &["files-flushed"];
 
+/// What happens when a person accepts: proved where reviews are.
+const REVIEWING: &[&str] = &["review-recorded"];
+
 /// What happens when history is dropped: proved beside the code, where little history is enough.
 const DROPPING: &[&str] = &[
     "trim-appended",
@@ -152,7 +155,11 @@ pub fn round(durability: &str, point: &'static str, count: u64, seed: u64) -> Op
 fn rounds(durability: &str, from: usize) {
     for (at, point) in POINTS.iter().enumerate().skip(from).step_by(4) {
         let left_out = std::env::var("WARDFS_TEST_POINT").is_ok_and(|only| only != *point);
-        if left_out || DROPPING.contains(point) || (durability == "relaxed" && STRICT_ONLY.contains(point)) {
+        if left_out
+            || DROPPING.contains(point)
+            || REVIEWING.contains(point)
+            || (durability == "relaxed" && STRICT_ONLY.contains(point))
+        {
             continue;
         }
         for seed in 0..seeds() {
