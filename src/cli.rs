@@ -18,6 +18,7 @@ mod output;
 mod pager;
 mod policy;
 mod revert;
+mod review;
 mod serve;
 mod setup;
 mod show;
@@ -71,6 +72,8 @@ enum Command {
     Undo(undo::UndoArgs),
     /// Put back what was undone last
     Redo(undo::UndoArgs),
+    /// Show, accept and reject what was changed and nobody has accepted yet
+    Review(review::ReviewArgs),
     /// Name this moment
     Checkpoint(checkpoint::CheckpointArgs),
     /// What a store holds: stats, gc, verify, export
@@ -132,6 +135,7 @@ fn run(command: Command) -> Outcome {
         Command::Revert(args) => revert::revert(&args),
         Command::Undo(args) => undo::undo(&args),
         Command::Redo(args) => undo::redo(&args),
+        Command::Review(args) => review::review(&args),
         Command::Checkpoint(args) => checkpoint::checkpoint(&args),
         Command::Store(command) => store::store(&command),
         Command::Gc(args) => store::gc(&args),

@@ -92,6 +92,9 @@ pub struct PolicyConfig {
     pub unversioned: Vec<PatternConfig>,
     /// Existing files can be changed by tools only with `expected_hash`.
     pub require_hash: bool,
+    /// Changes through the view are pending until a person accepts them.
+    #[serde(default)]
+    pub review: bool,
     /// Groups of tools: read, search, write.
     pub features: Vec<String>,
 }
@@ -104,6 +107,7 @@ impl Default for PolicyConfig {
             read_only: Vec::new(),
             unversioned: Vec::new(),
             require_hash: false,
+            review: false,
             features: FEATURES.iter().map(|feature| (*feature).to_owned()).collect(),
         }
     }

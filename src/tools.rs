@@ -24,6 +24,7 @@ mod read;
 mod render;
 mod repair;
 mod revert;
+mod review;
 mod scan;
 mod search;
 mod stat;
@@ -32,6 +33,7 @@ mod transaction;
 mod write;
 
 pub use native::{ToolSettings, toolbox};
+pub use review::{ReviewAction, ReviewCommand, review};
 
 use std::sync::{
     Arc,

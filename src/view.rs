@@ -39,6 +39,7 @@ mod rename;
 mod resolve;
 mod restore;
 mod revert;
+mod review;
 mod session;
 mod source;
 mod storer;
@@ -64,6 +65,9 @@ pub use past_walk::{MetThen, PastFile, Then};
 pub use recorded::Recorded;
 pub use resolve::{Follow, Found};
 pub use revert::{Guard, OnConflict, RevertTarget, Reverted};
+pub use review::{
+    HunkSelection, Interleaved, Patch, Pending, PendingChange, PendingPath, PendingSession, ReviewSelection,
+};
 pub use source::{Source, SourceSpec};
 pub use transaction::Step;
 pub use undo::LastStep;

@@ -47,6 +47,18 @@ impl Which {
         Ok(Found { client: Client::connect(&socket)?, socket, sources })
     }
 
+    /// Connects to the admin socket of the daemon that serves the view that is meant: only a person's commands go there.
+    pub fn human(&self, near: Option<&Path>) -> Result<Found, Failure> {
+        let daemons = run::known()?;
+        let socket = self.socket_among(near, &daemons)?;
+        let served = |daemon: &&Known| daemon.views.iter().any(|view| view.socket == socket);
+        let daemon = daemons.iter().find(served);
+        let daemon = daemon.ok_or_else(|| Failure::on(&socket, "no daemon of this user has it"))?;
+        let view = daemon.views.iter().find(|view| view.socket == socket);
+        let sources = view.map(|view| view.sources.clone()).unwrap_or_default();
+        Ok(Found { client: Client::connect(&daemon.admin_socket)?, socket, sources })
+    }
+
     /// The socket of the view that is meant.
     pub fn socket(&self, near: Option<&Path>) -> Result<PathBuf, Failure> {
         self.socket_among(near, &run::known().unwrap_or_default())
@@ -92,6 +104,12 @@ impl Found {
             return absolute.strip_prefix(root).ok().map(Path::to_owned);
         }
         in_sources(&self.sources, &real(&absolute))
+    }
+
+    /// A person's command on the view, by the admin socket.
+    pub fn command(&mut self, method: &str, mut params: Value) -> Result<Value, Failure> {
+        params["socket"] = json!(self.socket);
+        Ok(self.client.request(method, &params)?)
     }
 
     /// Calls a tool; an answer that is an error fails with status 3.

@@ -72,6 +72,11 @@ pub(crate) fn confirmed(shown: &str, question: &str) -> bool {
         && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
+/// A number with its noun.
+pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// Bytes for people.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {

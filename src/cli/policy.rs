@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use control_api::Client;
 use serde_json::json;
 
 use super::{Failure, Outcome, find::Which, output};
@@ -88,11 +87,7 @@ pub(super) fn policy(args: &PolicyArgs) -> Outcome {
 
 /// The policy of the view that is meant, as its daemon has it.
 fn running(which: &Which) -> Result<ViewConfig, Failure> {
-    let socket = which.socket(None)?;
-    let daemon = crate::run::known()?.into_iter().find(|daemon| daemon.views.iter().any(|view| view.socket == socket));
-    let daemon = daemon.ok_or_else(|| Failure::new(format!("{}: no daemon of this user has it", socket.display())))?;
-    let mut client = Client::connect(&daemon.admin_socket)?;
-    let config = client.request("config", &json!({"socket": socket}))?;
+    let config = which.human(None)?.command("config", json!({}))?;
     serde_json::from_value(config).map_err(|error| Failure::new(format!("the daemon's answer: {error}")))
 }
 

@@ -55,7 +55,7 @@ pub(super) struct RevertArgs {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum OnConflict {
+pub(super) enum OnConflict {
     /// Change nothing at all
     Fail,
     /// Leave such paths alone
@@ -69,7 +69,8 @@ enum OnConflict {
 }
 
 impl OnConflict {
-    fn word(self) -> &'static str {
+    /// The word that the tool takes.
+    pub fn word(self) -> &'static str {
         match self {
             OnConflict::Fail => "fail",
             OnConflict::Skip => "skip",
@@ -170,7 +171,7 @@ pub(super) fn finish(found: &mut Found, as_json: bool, mut asked: Value, yes: bo
 }
 
 /// What to do about a conflict.
-fn hint(error: &Value) -> &'static str {
+pub(super) fn hint(error: &Value) -> &'static str {
     if error["code"] == "revert_conflict" {
         "; --dry-run --json shows both sides, --on-conflict skip, merge, force or aside decides"
     } else {

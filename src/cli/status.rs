@@ -78,11 +78,28 @@ fn told(daemon: &Value) -> String {
             let read_only = if source["read_only"] == true || view["read_only"] == true { ", read-only" } else { "" };
             lines.push(format!("    shows {}{read_only}", shown(&source["path"])));
         }
+        lines.extend(pending(&view["review"]).map(|line| format!("    {line}")));
         if let Some(reason) = view["policy_refused"].as_str() {
             lines.push(format!("    THE NEW POLICY IS NOT IN FORCE: {reason}"));
         }
     }
     lines.join("\n")
+}
+
+/// What waits for review.
+fn pending(review: &Value) -> Option<String> {
+    match (review["pending"].as_u64(), &review["error"]) {
+        (Some(0), _) => Some("under review: nothing is pending".into()),
+        (Some(paths), _) => {
+            let paths = output::count(paths, "path is", "paths are");
+            Some(format!("under review: {paths} pending; `wardfs review` tells which"))
+        }
+        (None, _) if review.get("pending").is_some() => {
+            Some("under review: much was changed; `wardfs review` tells what is pending".into())
+        }
+        (None, Value::String(error)) => Some(format!("WHAT IS PENDING IS NOT KNOWN: {error}")),
+        (None, _) => None,
+    }
 }
 
 /// Bytes for people.
@@ -97,7 +114,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_loud() {
         let view = json!({"view": "v", "mountpoint": "/m", "socket": "/s", "sources": [{"path": "/a", "read_only": true}],
-            "policy_refused": "p.toml:1:1: no"});
+            "policy_refused": "p.toml:1:1: no", "review": {"pending": 2, "sessions": 1}});
         let store = json!({"path": "/st", "durability": "strict", "operations": 2, "contents": 3, "log_bytes": 2048,
             "aside_bytes": 1_610_612_736u64, "stopped": "EIO", "fullness": {"used": 1024, "quota": 4096,
             "on_full": "refuse", "dropped": [{"rule": "age", "contents": 3, "last": "2026"}], "failure": "no"}});
@@ -106,6 +123,7 @@ mod tests {
             "daemon 7, store /st\n  strict: 2 operations, 3 contents, 2 KiB of log, 1.5 GiB aside\n  \
              1 KiB of 4 KiB used, refuse when full\n  dropped by rule `age`: 3 contents, last 2026\n  \
              COLLECTING FAILED: no\n  CHANGES ARE REFUSED: EIO\n  view v at /m, socket /s\n    shows /a, read-only\n    \
+             under review: 2 paths are pending; `wardfs review` tells which\n    \
              THE NEW POLICY IS NOT IN FORCE: p.toml:1:1: no"
         );
         let dead = told(&json!({"pid": 7, "store": {"path": "/st"}, "error": "no answer"}));

@@ -203,6 +203,21 @@ fn collection(told: &Value, verb: &str) -> String {
     text
 }
 
+/// What nobody has accepted yet, and so stays.
+fn held_back(unreviewed: &Value) {
+    let size = output::size(unreviewed["bytes"].as_u64().unwrap_or(0));
+    for view in unreviewed["views"].as_array().into_iter().flatten() {
+        let (name, since) = (shown(&view["view"]), &view["since"]);
+        output::line(&format!(
+            "  review of {name} keeps all from operation {since} on; `wardfs review` tells what is pending, and\n  \
+             `wardfs review accept --all` lets go of it"
+        ));
+    }
+    if !unreviewed.is_null() {
+        output::line(&format!("  reviews hold {} contents ({size})", unreviewed["contents"]));
+    }
+}
+
 pub(super) fn gc(args: &GcArgs) -> Outcome {
     let told = args.which.find()?.ask("gc", &json!({"dry_run": args.dry_run}))?;
     if args.which.json {
@@ -214,6 +229,7 @@ pub(super) fn gc(args: &GcArgs) -> Outcome {
     for rule in told["rules"].as_array().into_iter().flatten() {
         output::line(&format!("  by rule `{}`: {} versions", shown(&rule["rule"]), rule["versions"]));
     }
+    held_back(&told["unreviewed"]);
     output::line(&format!("  {} -> {}", size("used_before"), size("used_after")));
     Ok(())
 }

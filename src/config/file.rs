@@ -50,6 +50,8 @@ struct PolicyTable {
     unversioned: Vec<Spanned<String>>,
     #[serde(default)]
     require_hash: bool,
+    #[serde(default)]
+    review: bool,
     features: Option<Vec<Spanned<String>>>,
 }
 
@@ -66,7 +68,6 @@ struct StoreTable {
 /// Keys that have a meaning which this version does not give them. To pass over one would promise what does not happen.
 const LATER: &[(&str, &str)] = &[
     ("ask", "nothing waits for a person's yes in this version"),
-    ("review", "changes are not held for review in this version"),
     ("post_edit", "no command runs after an edit in this version"),
     ("exec", "this version has no tools that run commands"),
 ];
@@ -127,6 +128,7 @@ impl Source<'_> {
             read_only: self.patterns(table.read_only),
             unversioned: self.patterns(table.unversioned),
             require_hash: table.require_hash,
+            review: table.review,
             features,
         })
     }

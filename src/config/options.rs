@@ -51,7 +51,7 @@ const PASSED_OVER: &[&str] = &[
 ];
 
 const KNOWN: &str = "ro, rw, allow_other, suid, dev, noexec, fsname=, allow=, deny=, read_only=, unversioned=, \
-                     require_hash, features=, durability=, on_full=, retain_bytes=";
+                     require_hash, review, features=, durability=, on_full=, retain_bytes=";
 
 /// Splits option lists at their commas. `\,` is a comma that does not split.
 pub fn split_options(lists: &[String]) -> Vec<String> {
@@ -181,6 +181,10 @@ impl<'a> Given<'a> {
                 self.plain()?;
                 policy.require_hash = true;
             }
+            "review" => {
+                self.plain()?;
+                policy.review = true;
+            }
             "features" => {
                 let words = self.list("FEATURE")?;
                 policy.features =
@@ -261,13 +265,13 @@ mod tests {
 
     #[test]
     fn a_backslash_keeps_a_separator_and_all_else() {
-        let view =
-            applied(&["deny=a\\,b:c\\:d:\\!e,allow=src/**,features=read:search,require_hash"]).expect("good options");
+        let view = applied(&["deny=a\\,b:c\\:d:\\!e,allow=src/**,features=read:search,require_hash,review"])
+            .expect("good options");
         assert_eq!(texts(&view.policy.deny), ["a,b", "c:d", "\\!e"]);
         assert_eq!(texts(view.policy.allow.as_deref().unwrap_or_default()), ["src/**"]);
         assert_eq!(
-            (view.policy.features.as_slice(), view.policy.require_hash),
-            (&["read".into(), "search".into()][..], true)
+            (view.policy.features.as_slice(), view.policy.require_hash, view.policy.review),
+            (&["read".into(), "search".into()][..], true, true)
         );
     }
 

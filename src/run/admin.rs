@@ -9,6 +9,7 @@ use super::daemon::Daemon;
 use crate::{
     config::ViewConfig,
     control::{Admin, AdminError},
+    tools::{ReviewCommand, review},
 };
 
 /// The admin socket's other end.
@@ -46,6 +47,14 @@ impl Admin for Human {
             "config" => {
                 let socket: PathBuf = field(params, "socket")?;
                 answer(self.0.config(&socket).map_err(failed)?)
+            }
+            "review" => {
+                let socket: PathBuf = field(params, "socket")?;
+                let view = self.0.view(&socket).map_err(failed)?;
+                let command: ReviewCommand = field(params, "review")?;
+                let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+                // What it refuses has a code, as what a tool refuses.
+                review(&view, &command, owner).or_else(|error| answer(json!({"error": error})))
             }
             "reload" => self.0.reload().map(|()| json!({})).map_err(failed),
             "export" => {

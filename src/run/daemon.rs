@@ -114,6 +114,7 @@ impl Daemon {
         }
         let spec = ViewSpec { name: name.clone(), sources, policy: compiled };
         let view = View::new(&self.core, spec).map_err(|e| RunError::on(&name, e))?;
+        view.set_review(config.policy.review).map_err(|e| RunError::on(&name, e))?;
         for (dev, ino) in place::ours(&runtime).iter().filter_map(|path| identity(path)) {
             view.hide(dev, ino);
         }
@@ -208,6 +209,16 @@ impl Daemon {
         self.state.lock().views.values().filter_map(|serving| serving.config.mountpoint.clone()).collect()
     }
 
+    /// The view with a control socket.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn view(&self, socket: &Path) -> Result<Arc<View>> {
+        let state = self.state.lock();
+        let found = state.views.values().find(|serving| serving.socket == socket);
+        found.map(|serving| Arc::clone(&serving.view)).ok_or_else(|| no_view(socket))
+    }
+
     /// How the view with a control socket is configured.
     ///
     /// # Errors
@@ -215,7 +226,7 @@ impl Daemon {
     pub fn config(&self, socket: &Path) -> Result<ViewConfig> {
         let state = self.state.lock();
         let found = state.views.values().find(|serving| serving.socket == socket).map(|serving| serving.config.clone());
-        found.ok_or_else(|| RunError::on(socket.display(), "is not a socket of this daemon"))
+        found.ok_or_else(|| no_view(socket))
     }
 
     /// Takes a view away; returns when all is sealed, flushed and unmounted. True if it was the last.
@@ -291,6 +302,10 @@ impl Daemon {
             tracing::error!(%error, "the store did not end cleanly");
         }
     }
+}
+
+fn no_view(socket: &Path) -> RunError {
+    RunError::on(socket.display(), "is not a socket of this daemon")
 }
 
 /// Why changes on a source's file system are not told.

@@ -9,7 +9,7 @@ use super::{Result, RunError};
 
 use crate::{
     config::KeepConfig,
-    versions::{GcReport, OnFull, Retention, Share, Store, StoreError, StoreOptions, VerifyReport},
+    versions::{GcReport, OnFull, Retention, Share, Store, StoreError, StoreOptions, Unreviewed, VerifyReport},
 };
 
 /// The config that a store was last served with, in its directory: for those who open it without a daemon.
@@ -161,6 +161,15 @@ pub(super) fn fullness(store: &Store) -> std::result::Result<Value, StoreError> 
     }))
 }
 
+/// What reviews hold back; null if nothing.
+fn unreviewed(held: &Unreviewed) -> Value {
+    if held.since.is_empty() && held.contents == 0 {
+        return Value::Null;
+    }
+    let views: Vec<Value> = held.since.iter().map(|(view, op)| json!({"view": view, "since": op.0})).collect();
+    json!({"contents": held.contents, "bytes": held.bytes, "views": views})
+}
+
 /// What a collection did, or would do.
 fn collected(report: &GcReport, dry_run: bool) -> Value {
     let versions: Vec<Value> =
@@ -172,6 +181,7 @@ fn collected(report: &GcReport, dry_run: bool) -> Value {
         "files_aside": report.asides,
         "bytes": report.bytes,
         "operations": report.operations,
+        "unreviewed": unreviewed(&report.unreviewed),
         "segments": report.segments,
         "deltas": report.deltas,
         "used_before": report.used.0,

@@ -141,6 +141,7 @@ impl Daemon {
         };
         let (old, new) = (&serving.config.policy, &config.policy);
         let other_tools = (&old.features, old.require_hash) != (&new.features, new.require_hash);
+        let review = config.policy.review;
         serving.config = config;
         serving.refused = None;
         let view = std::sync::Arc::clone(&serving.view);
@@ -148,9 +149,11 @@ impl Daemon {
         drop(state);
         // What is no longer allowed is refused before anybody is told that it is so.
         view.set_policy(compiled);
+        let reviewed = view.set_review(review).map_err(|e| RunError::on(name, e));
         if let Some(server) = ended? {
             serving::end(server);
         }
+        reviewed?;
         tracing::info!(view = %name, "the policy was read again");
         Ok(())
     }

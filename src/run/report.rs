@@ -1,6 +1,6 @@
 //! What a daemon tells of itself: to the registry, and to its human.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::{
     registry::{self, Known, KnownView},
     serving::Serving,
 };
-use crate::versions::Durability;
+use crate::{versions::Durability, view::View};
 
 impl Daemon {
     /// Writes this daemon's views into the registry.
@@ -44,7 +44,9 @@ impl Daemon {
         let stats = store.stats().map_err(|e| RunError(e.to_string()))?;
         let outside = self.core.outside_stats();
         let fullness = super::keeping::fullness(store).map_err(|e| RunError(e.to_string()))?;
-        let views: Vec<Value> = self.state.lock().views.iter().map(|(name, serving)| told(name, serving)).collect();
+        let views = self.state.lock().views.iter().map(|(name, serving)| told(name, serving)).collect::<Vec<_>>();
+        // What is pending is looked up in the files, and nothing shall wait for that.
+        let views: Vec<Value> = views.into_iter().map(|(told, view)| with_review(told, &view)).collect();
         Ok(json!({
             "pid": std::process::id(),
             "admin_socket": self.admin_socket,
@@ -65,9 +67,20 @@ impl Daemon {
     }
 }
 
-fn told(name: &str, serving: &Serving) -> Value {
+/// What is pending in a view, if it has a review.
+fn with_review(mut told: Value, view: &View) -> Value {
+    told["review"] = match view.has_review().and_then(|has| has.then(|| view.pending_count()).transpose()) {
+        Ok(None) => Value::Null,
+        Ok(Some(None)) => json!({"pending": null}),
+        Ok(Some(Some((paths, sessions)))) => json!({"pending": paths, "sessions": sessions}),
+        Err(error) => json!({"error": error.to_string()}),
+    };
+    told
+}
+
+fn told(name: &str, serving: &Serving) -> (Value, Arc<View>) {
     let source = |source: &crate::config::SourceConfig| json!({"path": source.path, "name": source.name, "read_only": source.read_only});
-    json!({
+    let told = json!({
         "view": name,
         "mountpoint": serving.config.mountpoint,
         "socket": serving.socket,
@@ -80,5 +93,6 @@ fn told(name: &str, serving: &Serving) -> Value {
         "kernel_nodes": serving.view.held_nodes(),
         "freshness": serving.view.sources().iter().map(|source| source.freshness()).collect::<Vec<_>>(),
         "requests": serving.mount.as_ref().map(|mount| mount.requests().into_iter().collect::<BTreeMap<_, _>>()),
-    })
+    });
+    (told, Arc::clone(&serving.view))
 }

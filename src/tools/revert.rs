@@ -10,7 +10,7 @@ use super::{Answer, errors, given, mutation, mutation::Mutation, native::Call, r
 use crate::{
     text,
     types::{OpId, ViewPath},
-    view::{At, Conflict, ConflictCode, Guard, LastStep, OnConflict, Request, RevertTarget, View, ViewError},
+    view::{At, Conflict, ConflictCode, Guard, LastStep, OnConflict, Request, RevertTarget, Reverted, View, ViewError},
 };
 
 /// Operations named in an answer.
@@ -26,13 +26,7 @@ const CONTENT_MAX: u64 = 1 << 20;
 /// Answers the call.
 pub(super) fn run(call: &Call<'_>, args: &RevertArgs) -> Result<Answer, ToolError> {
     let target = target(call.view, args)?;
-    let on_conflict = match args.on_conflict {
-        OnRevertConflict::Fail => OnConflict::Fail,
-        OnRevertConflict::Skip => OnConflict::Skip,
-        OnRevertConflict::Merge => OnConflict::Merge,
-        OnRevertConflict::Force => OnConflict::Force,
-        OnRevertConflict::Aside => OnConflict::Aside,
-    };
+    let on_conflict = choice(args.on_conflict);
     mutation::run(call, args, args.operation_id.as_deref(), args.dry_run, |request| {
         let guard = Guard { confirm_token: args.confirm_token.as_deref(), if_head: args.if_head.map(OpId) };
         let reverted = match call.view.revert(request, &target, on_conflict, guard) {
@@ -42,14 +36,30 @@ pub(super) fn run(call: &Call<'_>, args: &RevertArgs) -> Result<Answer, ToolErro
             }
             Err(error) => return Err(errors::of(error)),
         };
-        Ok(RevertResult {
-            reverted: reverted.operations.iter().take(OPERATIONS_MAX).map(|op| op.0).collect(),
-            conflicts: told(call.view, &reverted.conflicts, &reverted.operations),
-            refused: reverted.refused,
-            confirm_token: reverted.confirm_token.clone(),
-            mutation: mutation::told(call.view, request, &reverted.done),
-        })
+        Ok(result(call.view, request, &reverted))
     })
+}
+
+/// What to do with what changed later, as the caller says it.
+pub(super) fn choice(on_conflict: OnRevertConflict) -> OnConflict {
+    match on_conflict {
+        OnRevertConflict::Fail => OnConflict::Fail,
+        OnRevertConflict::Skip => OnConflict::Skip,
+        OnRevertConflict::Merge => OnConflict::Merge,
+        OnRevertConflict::Force => OnConflict::Force,
+        OnRevertConflict::Aside => OnConflict::Aside,
+    }
+}
+
+/// What a revert came to, as it is answered.
+pub(super) fn result(view: &View, request: &Request, reverted: &Reverted) -> RevertResult {
+    RevertResult {
+        reverted: reverted.operations.iter().take(OPERATIONS_MAX).map(|op| op.0).collect(),
+        conflicts: told(view, &reverted.conflicts, &reverted.operations),
+        refused: reverted.refused,
+        confirm_token: reverted.confirm_token.clone(),
+        mutation: mutation::told(view, request, &reverted.done),
+    }
 }
 
 fn target(view: &View, args: &RevertArgs) -> Result<RevertTarget, ToolError> {
@@ -101,11 +111,16 @@ fn target(view: &View, args: &RevertArgs) -> Result<RevertTarget, ToolError> {
 }
 
 /// The refusal, with both diffs of what stands in the way.
-fn refused(view: &View, request: &Request, target: &RevertTarget, conflicts: Vec<Conflict>) -> ToolError {
+pub(super) fn refused(view: &View, request: &Request, target: &RevertTarget, conflicts: Vec<Conflict>) -> ToolError {
     let look = Request { dry_run: true, ..request.clone() };
     let operations = match target {
         RevertTarget::Operation(op) => vec![*op],
-        RevertTarget::Path { .. } | RevertTarget::Actor { .. } | RevertTarget::To(_) | RevertTarget::Last(_) => view
+        RevertTarget::Path { .. }
+        | RevertTarget::Actor { .. }
+        | RevertTarget::To(_)
+        | RevertTarget::Last(_)
+        | RevertTarget::Pending(_)
+        | RevertTarget::Hunks(_) => view
             .revert(&look, target, OnConflict::Fail, Guard::default())
             .map(|reverted| reverted.operations)
             .unwrap_or_default(),

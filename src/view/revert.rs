@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{
-    Conflict, Done, LastStep, Request, Result, View, ViewError,
+    Conflict, Done, HunkSelection, LastStep, Request, Result, ReviewSelection, View, ViewError,
     history::{At, Past, ViewChange, ViewOperation, ViewQuery},
     lookup::STAGE_PREFIX,
     net::Net,
@@ -48,6 +48,10 @@ pub enum RevertTarget {
     To(At),
     /// The last step: a change, or a taking back.
     Last(LastStep),
+    /// What nobody has accepted yet.
+    Pending(ReviewSelection),
+    /// Parts of it.
+    Hunks(HunkSelection),
 }
 
 /// What to do where somebody changed a path later.
@@ -157,7 +161,7 @@ impl View {
     }
 
     /// Refuses if this view has a record of anything after an operation.
-    fn nothing_since(&self, head: OpId) -> Result<()> {
+    pub(super) fn nothing_since(&self, head: OpId) -> Result<()> {
         let since = Some(Bound::Op(self.moment(&At::Op(head))?));
         let later = self.history(&ViewQuery { since, limit: 1, ..ViewQuery::default() })?;
         match later.operations.first() {
@@ -183,11 +187,12 @@ impl View {
             reverted.confirm_token = much()?.then(|| token_of(target, plan));
             return Ok(());
         }
-        let to_a_moment = matches!(target, RevertTarget::To(_) | RevertTarget::Path { to: Some(_), .. });
+        let of_much =
+            matches!(target, RevertTarget::To(_) | RevertTarget::Path { to: Some(_), .. } | RevertTarget::Pending(_));
         let refused = match guard.confirm_token {
             // The tree may have moved on since the dry run.
             Some(given) => given != token_of(target, plan),
-            None => to_a_moment && much()?,
+            None => of_much && much()?,
         };
         if refused {
             return Err(ViewError::ConfirmationNeeded { removes, stale: guard.confirm_token.is_some() });
@@ -245,6 +250,8 @@ impl View {
         let mut selected = Selected::default();
         match target {
             RevertTarget::Last(last) => return self.select_last(last, passed),
+            RevertTarget::Pending(selection) => return self.select_pending(selection),
+            RevertTarget::Hunks(selection) => return self.select_hunks(selection),
             RevertTarget::Operation(op) => selected.take(&self.operation(*op)?),
             RevertTarget::Actor { actor, since } => {
                 let since = since.as_ref().map(|at| self.moment(at)).transpose()?;

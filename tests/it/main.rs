@@ -13,6 +13,7 @@ mod model;
 mod policy;
 mod power;
 mod recording;
+mod review;
 mod semantics;
 mod store;
 mod tools;

@@ -11,7 +11,7 @@ fn a_whole_config_is_read() {
     let config = load(
         "[view.agent]\nmountpoint = \"/mnt/agent\"\nalias = [\"/w\", \"/project\"]\nsources = [\n  \"/srv/app\",\n  \
          { path = \"/srv/docs\", name = \"d\", access = \"read\" },\n]\nsocket = \"/run/s\"\n[view.agent.policy]\n\
-         allow = [\n  \"src/**\",\n  \"docs/**\",\n]\ndeny = [\".env*\"]\nrequire_hash = true\nfeatures = [\"read\"]\n\
+         allow = [\n  \"src/**\",\n  \"docs/**\",\n]\ndeny = [\".env*\"]\nrequire_hash = true\nreview = true\nfeatures = [\"read\"]\n\
          [view.other]\nsources = [\"/srv/app\"]\ntools = \"native\"\n[store]\ndurability = \"relaxed\"\n",
     )
     .expect("a good config");
@@ -22,7 +22,7 @@ fn a_whole_config_is_read() {
     let origins: Vec<&str> =
         view.policy.allow.iter().flatten().chain(&view.policy.deny).map(|pattern| &*pattern.origin).collect();
     assert_eq!(origins, ["c.toml:11", "c.toml:12", "c.toml:14"]);
-    assert!(config.store.relaxed && view.policy.require_hash);
+    assert!(config.store.relaxed && view.policy.require_hash && view.policy.review);
     assert_eq!(
         (view.policy.features.as_slice(), view.alias.as_slice()),
         (&["read".into()][..], &["/w".into(), "/project".into()][..])
@@ -101,7 +101,6 @@ fn what_this_version_does_not_do_is_not_passed_over() {
         assert!(error.ends_with("; leave it out"), "{error}");
     };
     check("[view.a.policy]", "ask = [\"delete\"]", "ask");
-    check("[view.a.policy]", "review = true", "review");
     check("[view.a.policy]", "post_edit = [ { path = \"*.rs\", run = \"rustfmt $path\" } ]", "post_edit");
     check("[view.a.policy]", "exec = \"unconfined\"", "exec");
     let error = load("[view.a]\nsources = [\"/x\"]\npolicy.features = [\"exec\"]\n").expect_err("exec");

@@ -269,6 +269,11 @@ impl Mounted {
         PathBuf::from(self.answer["socket"].as_str().unwrap_or_else(|| panic!("no socket in {}", self.answer)))
     }
 
+    /// The admin socket of its daemon.
+    pub fn admin_socket(&self) -> PathBuf {
+        PathBuf::from(self.answer["admin_socket"].as_str().unwrap_or_else(|| panic!("none in {}", self.answer)))
+    }
+
     /// A new connection to the socket.
     pub fn client(&self) -> Client {
         Client::connect(&self.socket())
