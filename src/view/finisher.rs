@@ -98,7 +98,7 @@ fn finish_all(nodes: &[Arc<Node>]) -> host::Result<()> {
     let mut done: Vec<Arc<Fs>> = Vec::new();
     for node in nodes {
         let fs = node.file.host.fs();
-        if !done.iter().any(|other| Arc::ptr_eq(other, fs)) && with_open(node, |fd| host::sync_fs(fd))? {
+        if !done.iter().any(|other| Arc::ptr_eq(other, fs)) && with_open(node, host::sync_fs)? {
             done.push(Arc::clone(fs));
         }
     }

@@ -213,7 +213,7 @@ fn a_page_of_history_looks_at_its_own_operations_alone() {
 fn a_large_operation_recorded_again_costs_the_index_as_much_an_entry_as_a_small_one() {
     let ground = Ground::new();
     let store = ground.open();
-    let mut indexed = |count: u64| {
+    let indexed = |count: u64| {
         let op = store.next_op();
         let changes: Vec<_> = (0..count).map(|n| create(&format!("f{n}"), op.0 * 1_000_000 + n, 1)).collect();
         let start = std::time::Instant::now();
