@@ -50,7 +50,7 @@ impl Recovery<'_> {
 
 fn distrust(source: &Source, change: &Change) -> Result<()> {
     let is_file = change.after.as_ref().is_some_and(|after| after.kind == Kind::File);
-    let Some(key) = change.key.as_ref().filter(|_| is_file) else { return Ok(()) };
+    let Some(key) = change.key.as_ref().filter(|_| is_file && !source.read_only) else { return Ok(()) };
     let host = match source.open_key(key) {
         Ok(host) => host,
         Err(_) => match standing(source, &change.path)?.filter(|found| found.is(Some(key))) {
