@@ -59,7 +59,7 @@ pub use error::{Conflict, ConflictCode, Result, ViewError};
 pub use handle::{Access, Fh, OpenMode, Opened};
 pub use history::{At, Past, ViewChange, ViewHistory, ViewOperation, ViewQuery};
 pub use names::NodeSpec;
-pub use notify::{Announced, Invalidate, Notify};
+pub use notify::{Invalidate, Notify};
 pub use outside::OutsideStats;
 pub use past_walk::{MetThen, PastFile, Then};
 pub use recorded::Recorded;

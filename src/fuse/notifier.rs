@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::{
     host::Errno,
     types::ViewPath,
-    view::{Announced, Invalidate, Notify},
+    view::{Invalidate, Notify},
 };
 
 /// Touches that wait for the nudger, at most: a watcher that misses some of so many looks at the tree anyway.
@@ -142,16 +142,12 @@ impl Drop for KernelNotify {
 }
 
 impl Notify for KernelNotify {
-    fn announce(&self, events: Vec<Invalidate>) -> Announced {
-        let announced = self.shared.events.lock().put(events);
-        self.shared.changed.notify_all();
-        Announced(announced)
-    }
-
-    fn wait(&self, announced: Announced) {
+    fn tell(&self, events: Vec<Invalidate>) {
         let mut queue = self.shared.events.lock();
+        let wanted = queue.put(events);
+        self.shared.changed.notify_all();
         let until = Instant::now() + TELL_WAIT;
-        while queue.told < announced.0 && !queue.stopping {
+        while queue.told < wanted && !queue.stopping {
             if self.shared.changed.wait_until(&mut queue, until).timed_out() {
                 tracing::warn!("the kernel has not taken notice of a change yet");
                 return;

@@ -78,8 +78,6 @@ impl View {
             self.put_dir_times_back(&plan)?;
         }
         crash_point!("all-applied");
-        // The names are as they will be: the kernel may be told while the rest is recorded.
-        let announcement = self.tell_kernels(told);
         for step in &mut plan.steps {
             self.settle_step(op, step, &mut held).map_err(ViewError::undecided)?;
         }
@@ -90,7 +88,7 @@ impl View {
         if operation.intent {
             self.core.finisher.offer(op, plan.steps.iter().filter_map(|step| step.node.clone()).collect());
         }
-        Ok((Done { op: Some(op), paths: plan.touched(self) }, announcement))
+        Ok((Done { op: Some(op), paths: plan.touched(self) }, self.announcement(told)))
     }
 
     fn apply_all(&self, kind: OpKind, op: OpId, plan: &Plan, told: &mut Vec<Told>) -> Result<()> {
@@ -255,8 +253,8 @@ impl View {
         }
     }
 
-    /// Has every view's kernel told, and watchers woken when that is finished.
-    fn tell_kernels(&self, told: Vec<Told>) -> Announcement {
+    /// What every view's kernel is to be told.
+    fn announcement(&self, told: Vec<Told>) -> Announcement {
         let mut views = Vec::new();
         for view in self.core.views() {
             let Some(notify) = view.notify.get() else { continue };
@@ -281,11 +279,6 @@ impl View {
             }
             views.push((Arc::clone(notify), events));
         }
-        let mut announcement =
-            Announcement::of(told.into_iter().filter(|one| !one.removed).map(|one| one.path).collect());
-        for (notify, events) in views {
-            announcement.add(&notify, events);
-        }
-        announcement
+        Announcement::of(views, told.into_iter().filter(|one| !one.removed).map(|one| one.path).collect())
     }
 }

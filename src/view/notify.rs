@@ -25,22 +25,11 @@ pub enum Invalidate {
     Everything,
 }
 
-/// How far the kernel of one mount must have been told.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Announced(pub u64);
-
 /// The way to the kernel of one mount.
 pub trait Notify: Send + Sync {
-    /// Has the kernel told, in the order of the calls, and does not wait for it: locks may be held.
-    fn announce(&self, events: Vec<Invalidate>) -> Announced;
-
-    /// Returns when the kernel has been told. Never called from a kernel request, and never with a lock held.
-    fn wait(&self, announced: Announced);
-
-    /// Tells the kernel and returns when it has been told; called where `wait` may be.
-    fn tell(&self, events: Vec<Invalidate>) {
-        self.wait(self.announce(events));
-    }
+    /// Tells the kernel and returns when it has been told. Never called from a kernel request, and never with a lock held: the
+    /// kernel may have to wait for a request that waits for the lock, and would wait for ever if we were killed meanwhile.
+    fn tell(&self, events: Vec<Invalidate>);
 
     /// The kernel takes [`Invalidate::Everything`].
     fn forgets(&self) -> bool;
@@ -49,28 +38,23 @@ pub trait Notify: Send + Sync {
     fn nudge(&self, paths: Vec<ViewPath>);
 }
 
-/// What the kernels are being told of one mutation.
+/// What the kernels are to be told of one mutation.
 #[derive(Default)]
 pub(crate) struct Announcement {
-    to: Vec<(Arc<dyn Notify>, Announced)>,
+    to: Vec<(Arc<dyn Notify>, Vec<Invalidate>)>,
     /// What watchers are to see.
     seen: Vec<ViewPath>,
 }
 
 impl Announcement {
-    /// To the kernel of one more mount.
-    pub fn add(&mut self, notify: &Arc<dyn Notify>, events: Vec<Invalidate>) {
-        self.to.push((Arc::clone(notify), notify.announce(events)));
+    pub fn of(to: Vec<(Arc<dyn Notify>, Vec<Invalidate>)>, seen: Vec<ViewPath>) -> Self {
+        Announcement { to, seen }
     }
 
-    pub fn of(seen: Vec<ViewPath>) -> Self {
-        Announcement { to: Vec::new(), seen }
-    }
-
-    /// Returns when every kernel has been told; then watchers are woken. No lock is held.
+    /// Tells every kernel, and returns when it has been told; then wakes watchers. No lock is held.
     pub fn finish(self) {
-        for (notify, announced) in self.to {
-            notify.wait(announced);
+        for (notify, events) in self.to {
+            notify.tell(events);
             notify.nudge(self.seen.clone());
         }
     }
