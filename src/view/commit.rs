@@ -6,7 +6,6 @@ use super::{
     Done, Invalidate, Request, Result, View, ViewError,
     apply::{Applying, inverse},
     file::{File, FileState, Head},
-    notify::Announcement,
     plan::{Plan, Step},
     resolve::Follow,
 };
@@ -17,7 +16,7 @@ use crate::{
 };
 
 /// A name that changed, for the kernels of all views that show its directory.
-struct Told {
+pub(crate) struct Told {
     dir: Arc<File>,
     name: EntryName,
     /// What was removed, or was written in place.
@@ -30,8 +29,8 @@ struct Told {
 pub(crate) type HeldLock<'a> = Option<(&'a Arc<File>, &'a mut FileState)>;
 
 impl View {
-    /// Records and applies a plan. The locks that keep its paths still are held by the caller, who finishes the announcement
-    /// after they are gone.
+    /// Records and applies a plan. The locks that keep its paths still are held by the caller; what it returns is told to the
+    /// kernel by `tell` after they are gone.
     ///
     /// # Errors
     /// Those of the store before anything was changed; those of the host after everything was put back; `Undecided`.
@@ -42,7 +41,7 @@ impl View {
         undoes: Vec<OpId>,
         mut plan: Plan,
         mut held: HeldLock<'_>,
-    ) -> Result<(Done, Announcement)> {
+    ) -> Result<(Done, Vec<Told>)> {
         let store = &self.core.store;
         let _under_way = self.core.under_way.begin(store);
         let op = store.next_op();
@@ -88,7 +87,7 @@ impl View {
         if operation.intent {
             self.core.finisher.offer(op, plan.steps.iter().filter_map(|step| step.node.clone()).collect());
         }
-        Ok((Done { op: Some(op), paths: plan.touched(self) }, self.announcement(told)))
+        Ok((Done { op: Some(op), paths: plan.touched(self) }, told))
     }
 
     fn apply_all(&self, kind: OpKind, op: OpId, plan: &Plan, told: &mut Vec<Told>) -> Result<()> {
@@ -253,13 +252,15 @@ impl View {
         }
     }
 
-    /// What every view's kernel is to be told.
-    fn announcement(&self, told: Vec<Told>) -> Announcement {
-        let mut views = Vec::new();
+    /// Tells every view's kernel, and wakes watchers. No lock is held.
+    pub(crate) fn tell(&self, told: &[Told]) {
+        if told.is_empty() {
+            return;
+        }
         for view in self.core.views() {
             let Some(notify) = view.notify.get() else { continue };
             let mut events = Vec::new();
-            for one in &told {
+            for one in told {
                 let of_view = |file: &Arc<File>| -> Vec<_> {
                     file.live_nodes().into_iter().filter(|node| node.view() == view.id).collect()
                 };
@@ -277,8 +278,8 @@ impl View {
                 }
                 events.extend(children.iter().map(|child| Invalidate::Node(child.ino)));
             }
-            views.push((Arc::clone(notify), events));
+            notify.tell(events);
+            notify.nudge(told.iter().filter(|one| !one.removed).map(|one| one.path.clone()).collect());
         }
-        Announcement::of(views, told.into_iter().filter(|one| !one.removed).map(|one| one.path).collect())
     }
 }

@@ -8,9 +8,9 @@ use std::{
 
 use super::{
     Done, Expect, Found, NewContent, Request, Result, View, ViewError, WriteFile,
+    commit::Told,
     content::only_file,
     file::FileState,
-    notify::Announcement,
     plan::{Plan, Snapshot, inherited, new_state},
     record::Place,
     resolve::Follow,
@@ -62,12 +62,12 @@ impl View {
     }
 
     /// Runs a mutation; waits for writers, starts over after lost races, and tells the kernel when it is done.
-    pub(crate) fn guarded(&self, mut attempt: impl FnMut() -> Result<(Done, Announcement)>) -> Result<Done> {
+    pub(crate) fn guarded(&self, mut attempt: impl FnMut() -> Result<(Done, Vec<Told>)>) -> Result<Done> {
         self.guarded_while(|_| attempt())
     }
 
     /// As `guarded`; the attempt is told whether a writer that it meets will be waited for.
-    pub(super) fn guarded_while(&self, mut attempt: impl FnMut(bool) -> Result<(Done, Announcement)>) -> Result<Done> {
+    pub(super) fn guarded_while(&self, mut attempt: impl FnMut(bool) -> Result<(Done, Vec<Told>)>) -> Result<Done> {
         let deadline = Instant::now() + WRITER_WAIT;
         let mut races = 0;
         let (mut pause, longest) = WRITER_POLL;
@@ -78,8 +78,8 @@ impl View {
             let attempted = attempt(waits);
             drop(hold);
             match attempted {
-                Ok((done, announcement)) => {
-                    announcement.finish();
+                Ok((done, told)) => {
+                    self.tell(&told);
                     crash_point!("told");
                     return Ok(done);
                 }
@@ -130,9 +130,9 @@ impl View {
     }
 
     /// Commits a plan, unless it is a dry run or empty.
-    pub(crate) fn finish_plan(&self, request: &Request, kind: OpKind, plan: Plan) -> Result<(Done, Announcement)> {
+    pub(crate) fn finish_plan(&self, request: &Request, kind: OpKind, plan: Plan) -> Result<(Done, Vec<Told>)> {
         if request.dry_run || plan.steps.is_empty() {
-            return Ok((plan.unapplied(self), Announcement::default()));
+            return Ok((plan.unapplied(self), Vec::new()));
         }
         self.commit(request, kind, Vec::new(), plan, None)
     }
@@ -158,7 +158,7 @@ impl View {
         }
     }
 
-    fn write_existing(&self, request: &Request, write: &WriteFile, found: &Found) -> Result<(Done, Announcement)> {
+    fn write_existing(&self, request: &Request, write: &WriteFile, found: &Found) -> Result<(Done, Vec<Told>)> {
         let (node, path) = (&found.node, &found.path);
         only_file(found.attr.kind, path)?;
         let dir = self.find_locked(&path.parent().unwrap_or_default(), Follow::No)?;
@@ -178,10 +178,10 @@ impl View {
         if !self.plan_content(request, &mut plan, write, found, &place, &before)? {
             let same = Some((before.state.clone(), before.bytes.clone()));
             plan.push(&place, ChangeKind::Write, before.id, Some(node), None, Some(&before), same);
-            return Ok((plan.unapplied(self), Announcement::default()));
+            return Ok((plan.unapplied(self), Vec::new()));
         }
         if request.dry_run {
-            return Ok((plan.unapplied(self), Announcement::default()));
+            return Ok((plan.unapplied(self), Vec::new()));
         }
         self.commit(request, OpKind::Edit, Vec::new(), plan, Some((&node.file, &mut state)))
     }
@@ -223,7 +223,7 @@ impl View {
         write: &WriteFile,
         dir: &Found,
         name: &EntryName,
-    ) -> Result<(Done, Announcement)> {
+    ) -> Result<(Done, Vec<Told>)> {
         let _names = dir.node.file.state.lock();
         if self.child(&dir.node, name).is_ok() {
             return Err(Errno::AGAIN.into());

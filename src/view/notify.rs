@@ -38,28 +38,6 @@ pub trait Notify: Send + Sync {
     fn nudge(&self, paths: Vec<ViewPath>);
 }
 
-/// What the kernels are to be told of one mutation.
-#[derive(Default)]
-pub(crate) struct Announcement {
-    to: Vec<(Arc<dyn Notify>, Vec<Invalidate>)>,
-    /// What watchers are to see.
-    seen: Vec<ViewPath>,
-}
-
-impl Announcement {
-    pub fn of(to: Vec<(Arc<dyn Notify>, Vec<Invalidate>)>, seen: Vec<ViewPath>) -> Self {
-        Announcement { to, seen }
-    }
-
-    /// Tells every kernel, and returns when it has been told; then wakes watchers. No lock is held.
-    pub fn finish(self) {
-        for (notify, events) in self.to {
-            notify.tell(events);
-            notify.nudge(self.seen.clone());
-        }
-    }
-}
-
 impl View {
     /// Connects the mount. Only the first call counts.
     pub fn set_notify(&self, notify: Arc<dyn Notify>) {

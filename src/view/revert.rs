@@ -7,7 +7,6 @@ use super::{
     history::{At, Past, ViewChange, ViewOperation, ViewQuery},
     lookup::STAGE_PREFIX,
     net::Net,
-    notify::Announcement,
     plan::Plan,
     resolve::Follow,
     restore::Settled,
@@ -150,7 +149,7 @@ impl View {
                 }
                 self.confirm(&request, target, &plan, guard, &mut reverted)?;
                 if request.dry_run || plan.steps.is_empty() {
-                    return Ok((plan.unapplied(self), Announcement::default()));
+                    return Ok((plan.unapplied(self), Vec::new()));
                 }
                 let undoes = selected.undoes.into_iter().chain(passed).collect();
                 return self.commit(&request, crate::versions::OpKind::Revert, undoes, plan, None);
