@@ -131,10 +131,14 @@ fn count(ops: &[DiffOp]) -> DiffStats {
     })
 }
 
+/// The lines of a group of changes in the old text, and in the new one.
+pub(super) fn lines_of(group: &[DiffOp]) -> Option<(Range<usize>, Range<usize>)> {
+    let (first, last) = (group.first()?, group.last()?);
+    Some((first.old_range().start..last.old_range().end, first.new_range().start..last.new_range().end))
+}
+
 pub(super) fn hunk(out: &mut Bounded, group: &[DiffOp], old: &[&[u8]], new: &[&[u8]]) {
-    let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
-    let old_range = first.old_range().start..last.old_range().end;
-    let new_range = first.new_range().start..last.new_range().end;
+    let Some((old_range, new_range)) = lines_of(group) else { return };
     // A head without a line below it would say nothing; it is written together with its first line.
     let mut head = format!("@@ -{} +{} @@\n", span(&old_range), span(&new_range));
     for op in group {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use similar::group_diff_ops;
 
-use super::diff::{Bounded, changes, hunk, is_binary, split};
+use super::diff::{Bounded, changes, hunk, is_binary, lines_of, split};
 
 /// Lines around a change that belong to its hunk, as git has it.
 const CONTEXT: usize = 3;
@@ -28,14 +28,10 @@ pub fn hunks(a: &[u8], b: &[u8]) -> Option<Vec<Hunk>> {
     let (old, new) = (split(a), split(b));
     let groups = group_diff_ops(changes(&old, &new), CONTEXT);
     let one = |group: Vec<similar::DiffOp>| {
-        let (first, last) = (group.first()?, group.last()?);
+        let (in_old, in_new) = lines_of(&group)?;
         let mut text = Bounded::of(usize::MAX);
         hunk(&mut text, &group, &old, &new);
-        Some(Hunk {
-            old: first.old_range().start..last.old_range().end,
-            new: first.new_range().start..last.new_range().end,
-            text: text.into_text(),
-        })
+        Some(Hunk { old: in_old, new: in_new, text: text.into_text() })
     };
     Some(groups.into_iter().filter_map(one).collect())
 }

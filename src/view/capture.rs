@@ -140,7 +140,7 @@ impl View {
     /// A record in the log names what was kept of a file. Waits until both are on disk, if durability is strict: a content
     /// that no record names cannot be found again.
     pub(crate) fn named(&self, file: &File) -> Result<()> {
-        if !self.core.store.has_synced(file.needed_log()) {
+        if !self.core.store.has_synced(file.take_needed_log()) {
             self.core.store.settle_all()?;
             crash_point!("pre-image-flushed");
         }

@@ -165,7 +165,7 @@ impl File {
     }
 
     /// As `needs_log`, of a file whose content is about to be safe in the log, or moved aside.
-    pub fn needed_log(&self) -> Lsn {
+    pub fn take_needed_log(&self) -> Lsn {
         Lsn(self.kept.swap(0, Ordering::Relaxed))
     }
 

@@ -342,7 +342,7 @@ impl View {
             Content::Aside(_) | Content::None | Content::Target(_) | Content::Lost(_) => false,
         };
         if last && !copies && attr.kind == Kind::File && only_here && attr.size > 0 {
-            node.file.needed_log();
+            node.file.take_needed_log();
             let id = self.number(node, state)?;
             self.core.store.admit()?;
             before.content = Content::Aside(self.core.store.aside_name(id).to_string());

@@ -192,6 +192,14 @@ fn standing(source: &Source, path: &ViewPath) -> Result<Option<Standing>> {
     }
 }
 
+/// A file that still has a name: by its key, else at a path.
+fn still_there(source: &Source, key: &NodeKey, path: &ViewPath) -> Result<Option<HostRef>> {
+    if let Ok(host) = source.open_key(key) {
+        return Ok(host.attr().is_ok_and(|attr| attr.nlink > 0).then_some(host));
+    }
+    Ok(standing(source, path)?.filter(|found| found.is(Some(key))).map(|found| found.host))
+}
+
 /// What stands at the path that a change moved something away from.
 fn standing_from(source: &Source, change: &Change) -> Result<Option<Standing>> {
     match &change.from {

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use super::{Guard, OnConflict, Request, Result, RevertTarget, Reverted, View, ViewError, revert::Selected};
 use crate::{
-    types::{Actor, Channel, NodeId, OpId, Timestamp, ViewPath},
+    types::{NodeId, OpId, Timestamp, ViewPath},
     versions::{Mark, Review, ReviewStep, Whose},
 };
 use gather::Step;
@@ -134,7 +134,8 @@ impl View {
         Ok(pending)
     }
 
-    /// Takes back what is pending of a selection, as one operation; what was in conflict and left alone stays pending.
+    /// Takes back what is pending of a selection, as one operation; what was in conflict and left alone stays pending. The
+    /// request is a person's, whose actor has no view: what he does is no change through one, and so never pending.
     ///
     /// # Errors
     /// As `revert`; `InvalidArgument`: nothing of it is pending.
@@ -149,9 +150,8 @@ impl View {
         if pending.sessions.is_empty() {
             return Err(nothing_pending());
         }
-        let request = human(request);
         let target = RevertTarget::Pending(selection.clone());
-        let reverted = self.revert(&request, &target, on_conflict, guard)?;
+        let reverted = self.revert(request, &target, on_conflict, guard)?;
         if request.dry_run {
             return Ok(reverted);
         }
@@ -221,12 +221,6 @@ impl View {
         operations.dedup();
         Ok(Selected { net, operations, ..Selected::default() })
     }
-}
-
-/// What a person does through the daemon is no change through the view, and so never pending.
-fn human(request: &Request) -> Request {
-    let actor = Actor { channel: Channel::Revert, view: None, ..request.actor.clone() };
-    Request { actor, ..request.clone() }
 }
 
 fn nothing_pending() -> ViewError {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, os::fd::AsFd, sync::Arc};
 
-use super::{Recovery, standing};
+use super::{Recovery, still_there};
 use crate::{
     host,
     types::{Kind, OpId},
@@ -51,13 +51,7 @@ impl Recovery<'_> {
 fn distrust(source: &Source, change: &Change) -> Result<()> {
     let is_file = change.after.as_ref().is_some_and(|after| after.kind == Kind::File);
     let Some(key) = change.key.as_ref().filter(|_| is_file && !source.read_only) else { return Ok(()) };
-    let host = match source.open_key(key) {
-        Ok(host) => host,
-        Err(_) => match standing(source, &change.path)?.filter(|found| found.is(Some(key))) {
-            Some(found) => found.host,
-            None => return Ok(()),
-        },
-    };
+    let Some(host) = still_there(source, key, &change.path)? else { return Ok(()) };
     let fd = host.path_fd()?;
     let attr = host::stat(fd.as_fd())?;
     if attr.kind == Kind::File {

@@ -1,12 +1,11 @@
 //! Files that were open for writing when the daemon died: what was written to them is recorded now.
 
-use super::{Recovery, Standing, standing};
+use super::{Recovery, Standing, still_there};
 use crate::{
     crash_point,
-    host::HostRef,
     types::OpId,
     versions::{Change, ChangeKind, HistoryQuery, OpKind, OpenMark, Operation, State},
-    view::{Result, Source},
+    view::Result,
 };
 
 impl Recovery<'_> {
@@ -32,7 +31,7 @@ impl Recovery<'_> {
             // Its last name went, after what was written was recorded.
             return Ok(());
         }
-        let Some(host) = still_there(&source, mark)? else { return Ok(()) };
+        let Some(host) = still_there(&source, &mark.key, &mark.path)? else { return Ok(()) };
         let now = Standing { attr: host.attr()?, host };
         // Of what the open file wrote, the last that was recorded.
         let wrote = |change: &Change| {
@@ -92,11 +91,4 @@ fn first_of(mark: &OpenMark) -> Operation {
         undoes: Vec::new(),
         intent: false,
     }
-}
-
-fn still_there(source: &Source, mark: &OpenMark) -> Result<Option<HostRef>> {
-    if let Ok(host) = source.open_key(&mark.key) {
-        return Ok(host.attr().is_ok_and(|attr| attr.nlink > 0).then_some(host));
-    }
-    Ok(standing(source, &mark.path)?.filter(|found| found.is(Some(&mark.key))).map(|found| found.host))
 }

@@ -1,7 +1,7 @@
 //! Hunks of a pending change: as they are shown, with a mark that stands for just what was shown; accepted, they are part of
 //! the base; rejected, they are taken out from under what came later.
 
-use super::{Pending, PendingChange, PendingPath, Result, ReviewSelection, View, ViewError, human};
+use super::{Pending, PendingChange, PendingPath, Result, ReviewSelection, View, ViewError};
 use crate::{
     text,
     types::{Hash, Kind, OpId, Timestamp, ViewPath},
@@ -156,7 +156,6 @@ impl View {
         selection: &HunkSelection,
         if_head: Option<OpId>,
     ) -> Result<Reverted> {
-        let request = human(request);
         let pending =
             self.pending(&ReviewSelection { whose: selection.whose.clone(), paths: vec![selection.path.clone()] })?;
         let Chosen { whose, row, .. } = {
@@ -165,7 +164,7 @@ impl View {
         };
         let target = RevertTarget::Hunks(selection.clone());
         let guard = Guard { confirm_token: None, if_head };
-        let reverted = self.revert(&request, &target, OnConflict::Merge, guard)?;
+        let reverted = self.revert(request, &target, OnConflict::Merge, guard)?;
         if let Some(op) = reverted.done.op {
             let mark = Mark { op, ..self.core.store.now() };
             self.record_review(ReviewStep::Rejected, &whose, Some(row.nodes.into_iter().collect()), mark, None)?;
