@@ -51,11 +51,10 @@ impl Which {
     pub fn human(&self, near: Option<&Path>) -> Result<Found, Failure> {
         let daemons = run::known()?;
         let socket = self.socket_among(near, &daemons)?;
-        let served = |daemon: &&Known| daemon.views.iter().any(|view| view.socket == socket);
-        let daemon = daemons.iter().find(served);
-        let daemon = daemon.ok_or_else(|| Failure::on(&socket, "no daemon of this user has it"))?;
-        let view = daemon.views.iter().find(|view| view.socket == socket);
-        let sources = view.map(|view| view.sources.clone()).unwrap_or_default();
+        let mut served = daemons.iter().flat_map(|daemon| daemon.views.iter().map(move |view| (daemon, view)));
+        let found = served.find(|(_, view)| view.socket == socket);
+        let (daemon, view) = found.ok_or_else(|| Failure::on(&socket, "no daemon of this user has it"))?;
+        let sources = view.sources.clone();
         Ok(Found { client: Client::connect(&daemon.admin_socket)?, socket, sources })
     }
 

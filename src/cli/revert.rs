@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use control_api::CallResult;
 use serde_json::{Value, json};
 
 use super::{
@@ -137,41 +138,56 @@ fn target(args: &RevertArgs, found: &mut Found) -> Result<Value, Failure> {
 }
 
 /// Reverts. What removes much is shown first, and done if the human says so.
-pub(super) fn finish(found: &mut Found, as_json: bool, mut asked: Value, yes: bool) -> Outcome {
-    let mut result = found.client.call("revert", &asked)?;
-    if result.is_error && result.structured["code"] == "approval_required" {
-        asked["dry_run"] = true.into();
-        let dry = found.client.call("revert", &asked)?;
-        if !yes && !output::confirmed(&dry.text, "Take this back?") {
-            let removes = &result.structured["details"]["removes"];
-            return Err(Failure {
-                message: format!("this would remove {removes} path(s); to have it done, say --yes"),
-                status: 3,
-            });
-        }
-        asked["dry_run"] = false.into();
-        asked["confirm_token"] = dry.structured["confirm_token"].clone();
-        result = found.client.call("revert", &asked)?;
+pub(super) fn finish(found: &mut Found, as_json: bool, asked: Value, yes: bool) -> Outcome {
+    let last = asked.get("last").is_some();
+    let result = approved(asked, yes, |asked| Ok(found.client.call("revert", asked)?))?;
+    if !as_json && last && result.is_error && result.structured["code"] == "version_not_found" {
+        return Err(Failure::new(result.structured["message"].as_str().unwrap_or_default()));
     }
+    done(&result, as_json)
+}
+
+/// Asks, and asks again once a person has said yes to what removes much.
+pub(super) fn approved(
+    mut asked: Value,
+    yes: bool,
+    mut ask: impl FnMut(&Value) -> Result<CallResult, Failure>,
+) -> Result<CallResult, Failure> {
+    let result = ask(&asked)?;
+    if !result.is_error || result.structured["code"] != "approval_required" {
+        return Ok(result);
+    }
+    asked["dry_run"] = true.into();
+    let dry = ask(&asked)?;
+    if dry.is_error {
+        return Ok(dry);
+    }
+    if !yes && !output::confirmed(&dry.text, "Take this back?") {
+        let removes = &result.structured["details"]["removes"];
+        let message = format!("this would remove {removes} path(s); to have it done, say --yes");
+        return Err(Failure { message, status: 3 });
+    }
+    asked["dry_run"] = false.into();
+    asked["confirm_token"] = dry.structured["confirm_token"].clone();
+    ask(&asked)
+}
+
+/// Prints an answer, or fails with why it was refused and what to do about a conflict.
+pub(super) fn done(result: &CallResult, as_json: bool) -> Outcome {
     match (as_json, result.is_error) {
         (true, _) => output::json(&result.structured),
         (false, false) => output::line(&result.text),
-        (false, true) if asked.get("last").is_some() && result.structured["code"] == "version_not_found" => {
-            return Err(Failure::new(result.structured["message"].as_str().unwrap_or_default()));
-        }
         (false, true) => {
             let text = |key: &str| result.structured[key].as_str().unwrap_or_default();
-            return Err(Failure {
-                message: format!("{} ({}){}", text("message"), text("code"), hint(&result.structured)),
-                status: 3,
-            });
+            let message = format!("{} ({}){}", text("message"), text("code"), hint(&result.structured));
+            return Err(Failure { message, status: 3 });
         }
     }
     if result.is_error { Err(Failure::told()) } else { Ok(()) }
 }
 
 /// What to do about a conflict.
-pub(super) fn hint(error: &Value) -> &'static str {
+fn hint(error: &Value) -> &'static str {
     if error["code"] == "revert_conflict" {
         "; --dry-run --json shows both sides, --on-conflict skip, merge, force or aside decides"
     } else {

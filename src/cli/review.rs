@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use control_api::CallResult;
 use serde_json::{Value, json};
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     find::{Found, Which, shown},
     output,
     pager::Pager,
-    revert::{OnConflict, hint},
+    revert::{OnConflict, approved, done},
 };
 
 #[derive(Args)]
@@ -151,36 +152,23 @@ pub(super) fn review(args: &ReviewArgs) -> Outcome {
     }
 }
 
-/// Asks the daemon; what it refuses is an answer with an `error`.
-fn ask(found: &mut Found, asked: &Value) -> Result<Value, Failure> {
-    found.command("review", json!({"review": asked}))
-}
-
-/// The answer, or why it was refused: as a tool's error, exit status 3.
-fn answered(answer: Value, as_json: bool) -> Result<Value, Failure> {
+/// Asks the daemon; what it refuses is as a tool's error.
+fn ask(found: &mut Found, asked: &Value) -> Result<CallResult, Failure> {
+    let answer = found.command("review", json!({"review": asked}))?;
     let error = &answer["error"];
     if error.is_null() {
-        return Ok(answer);
+        return Ok(CallResult { text: shown(&answer["text"]), structured: answer, is_error: false });
     }
-    if as_json {
-        output::json(error);
-        return Err(Failure::told());
-    }
-    let text = |key: &str| error[key].as_str().unwrap_or_default();
-    Err(Failure { message: format!("{} ({}){}", text("message"), text("code"), hint(error)), status: 3 })
+    Ok(CallResult { text: String::new(), structured: error.clone(), is_error: true })
 }
 
 fn list(args: &ListArgs) -> Outcome {
     let mut found = args.which.human(None)?;
     let mut asked = json!({"action": "list"});
     args.whose.say(&mut asked);
-    let answer = answered(ask(&mut found, &asked)?, args.which.json)?;
-    if args.which.json {
-        output::json(&answer);
-    } else {
-        output::line(&listed(&answer));
-    }
-    Ok(())
+    let mut result = ask(&mut found, &asked)?;
+    result.text = listed(&result.structured);
+    done(&result, args.which.json)
 }
 
 fn items(value: &Value) -> impl Iterator<Item = &Value> {
@@ -229,11 +217,11 @@ fn show(args: &ShowArgs) -> Outcome {
     let mut found = args.which.human(args.paths.first().map(PathBuf::as_path))?;
     let mut asked = json!({"action": "show", "paths": places(&args.paths, &found)});
     args.whose.say(&mut asked);
-    let answer = answered(ask(&mut found, &asked)?, args.which.json)?;
-    if args.which.json {
-        output::json(&answer);
-        return Ok(());
+    let result = ask(&mut found, &asked)?;
+    if args.which.json || result.is_error {
+        return done(&result, args.which.json);
     }
+    let answer = result.structured;
     let mut pager = Pager::start();
     let with_patch = args.patch || !args.stat;
     for session in items(&answer["sessions"]) {
@@ -276,15 +264,14 @@ fn shown_path(owner: &str, path: &Value, stat: bool, patch: bool) -> String {
 fn accept(args: &AcceptArgs) -> Outcome {
     let mut found = args.which.human(args.selection.paths.first().map(PathBuf::as_path))?;
     let asked = args.selection.asked("accept", &found)?;
-    let answer = answered(ask(&mut found, &asked)?, args.which.json)?;
-    if args.which.json {
-        output::json(&answer);
-    } else if args.selection.hunk.is_empty() {
-        output::line(&format!("accepted {}", output::count(answer["accepted"].as_u64().unwrap_or(0), "path", "paths")));
+    let mut result = ask(&mut found, &asked)?;
+    let what = if args.selection.hunk.is_empty() {
+        output::count(result.structured["accepted"].as_u64().unwrap_or(0), "path", "paths")
     } else {
-        output::line(&format!("accepted {}", hunks(&args.selection)));
-    }
-    Ok(())
+        hunks(&args.selection)
+    };
+    result.text = format!("accepted {what}");
+    done(&result, args.which.json)
 }
 
 fn hunks(selection: &Selection) -> String {
@@ -298,26 +285,7 @@ fn reject(args: &RejectArgs) -> Outcome {
     let how = if args.force { OnConflict::Force } else { args.on_conflict };
     asked["on_conflict"] = how.word().into();
     asked["dry_run"] = args.dry_run.into();
-    let mut answer = ask(&mut found, &asked)?;
-    if answer["error"]["code"] == "approval_required" {
-        asked["dry_run"] = true.into();
-        let dry = answered(ask(&mut found, &asked)?, args.which.json)?;
-        if !args.yes && !output::confirmed(&shown(&dry["text"]), "Take this back?") {
-            let removes = &answer["error"]["details"]["removes"];
-            let message = format!("this would remove {removes} path(s); to have it done, say --yes");
-            return Err(Failure { message, status: 3 });
-        }
-        asked["dry_run"] = false.into();
-        asked["confirm_token"] = dry["confirm_token"].clone();
-        answer = ask(&mut found, &asked)?;
-    }
-    let answer = answered(answer, args.which.json)?;
-    if args.which.json {
-        output::json(&answer);
-    } else {
-        output::line(&shown(&answer["text"]));
-    }
-    Ok(())
+    done(&approved(asked, args.yes, |asked| ask(&mut found, asked))?, args.which.json)
 }
 
 #[cfg(test)]

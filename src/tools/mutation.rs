@@ -10,7 +10,7 @@ use super::{Answer, answer, diff::CHARS_MAX, errors, given, given::wide, native:
 use crate::{
     text,
     types::{Hash, Kind, OpId, ViewPath},
-    versions::{Bound, ChangeKind},
+    versions::{Bound, ChangeKind, State},
     view::{Done, Request, Side, Touched, View, ViewChange, ViewError, ViewQuery},
 };
 
@@ -185,6 +185,11 @@ fn side_info(side: &Side, op: Option<OpId>) -> SideInfo {
     }
 }
 
+/// A recorded state, as results tell of it.
+pub(super) fn side_of(state: &State, op: Option<OpId>) -> SideInfo {
+    side_info(&Side { kind: state.kind, size: state.size, hash: state.hash(), bytes: None }, op)
+}
+
 /// The operation that last touched a path before `op`; none if there is none, or the index cannot say.
 fn version_before(view: &View, path: &ViewPath, kind: FileType, op: Option<OpId>) -> Option<u64> {
     if let (Some(op), true) = (op, kind != FileType::Directory) {
@@ -251,18 +256,12 @@ fn recalled(view: &View, op: OpId) -> Result<MutationResult, ToolError> {
         }
         Err(error) => return Err(errors::of(error)),
     };
-    let side = |state: &crate::versions::State, op| SideInfo {
-        kind: given::file_type(state.kind),
-        size: state.size,
-        hash: state.hash().map(|hash| hash.to_string()),
-        version: op,
-    };
     let path = |change: &ViewChange| TouchedPath {
         path: errors::wire(&change.path),
         from: change.from.as_ref().map(errors::wire),
         change: word(change.kind),
-        before: change.before.as_ref().map(|state| side(state, None)),
-        after: change.after.as_ref().map(|state| side(state, Some(op.0))),
+        before: change.before.as_ref().map(|state| side_of(state, None)),
+        after: change.after.as_ref().map(|state| side_of(state, Some(op))),
     };
     Ok(MutationResult {
         operation: Some(op.0),

@@ -29,14 +29,7 @@ pub(super) fn run(call: &Call<'_>, args: &RevertArgs) -> Result<Answer, ToolErro
     let on_conflict = choice(args.on_conflict);
     mutation::run(call, args, args.operation_id.as_deref(), args.dry_run, |request| {
         let guard = Guard { confirm_token: args.confirm_token.as_deref(), if_head: args.if_head.map(OpId) };
-        let reverted = match call.view.revert(request, &target, on_conflict, guard) {
-            Ok(reverted) => reverted,
-            Err(ViewError::RevertConflict(conflicts)) => {
-                return Err(refused(call.view, request, &target, conflicts));
-            }
-            Err(error) => return Err(errors::of(error)),
-        };
-        Ok(result(call.view, request, &reverted))
+        answered(call.view, request, &target, call.view.revert(request, &target, on_conflict, guard))
     })
 }
 
@@ -52,14 +45,24 @@ pub(super) fn choice(on_conflict: OnRevertConflict) -> OnConflict {
 }
 
 /// What a revert came to, as it is answered.
-pub(super) fn result(view: &View, request: &Request, reverted: &Reverted) -> RevertResult {
-    RevertResult {
+pub(super) fn answered(
+    view: &View,
+    request: &Request,
+    target: &RevertTarget,
+    done: Result<Reverted, ViewError>,
+) -> Result<RevertResult, ToolError> {
+    let reverted = match done {
+        Ok(reverted) => reverted,
+        Err(ViewError::RevertConflict(conflicts)) => return Err(refused(view, request, target, conflicts)),
+        Err(error) => return Err(errors::of(error)),
+    };
+    Ok(RevertResult {
         reverted: reverted.operations.iter().take(OPERATIONS_MAX).map(|op| op.0).collect(),
         conflicts: told(view, &reverted.conflicts, &reverted.operations),
         refused: reverted.refused,
-        confirm_token: reverted.confirm_token.clone(),
+        confirm_token: reverted.confirm_token,
         mutation: mutation::told(view, request, &reverted.done),
-    }
+    })
 }
 
 fn target(view: &View, args: &RevertArgs) -> Result<RevertTarget, ToolError> {
@@ -111,7 +114,7 @@ fn target(view: &View, args: &RevertArgs) -> Result<RevertTarget, ToolError> {
 }
 
 /// The refusal, with both diffs of what stands in the way.
-pub(super) fn refused(view: &View, request: &Request, target: &RevertTarget, conflicts: Vec<Conflict>) -> ToolError {
+fn refused(view: &View, request: &Request, target: &RevertTarget, conflicts: Vec<Conflict>) -> ToolError {
     let look = Request { dry_run: true, ..request.clone() };
     let operations = match target {
         RevertTarget::Operation(op) => vec![*op],

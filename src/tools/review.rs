@@ -1,22 +1,20 @@
 //! Review, for the human alone: what is pending in a view is listed, shown, accepted and rejected. No tool of a view does
 //! this; it comes by the daemon's admin socket.
 
-use control_api::{
-    ErrorCode, ToolError, WirePath,
-    tools::{OnRevertConflict, SideInfo},
-};
+use control_api::{ErrorCode, ToolError, WirePath, tools::OnRevertConflict};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{answer, errors, given, mutation::Mutation, revert};
+use super::{
+    answer, errors, given,
+    mutation::{Mutation, side_of},
+    revert,
+};
 use crate::{
     text,
     types::{Actor, Channel, OpId},
     versions::{State, Whose},
-    view::{
-        Guard, HunkSelection, Interleaved, Pending, PendingPath, Request, RevertTarget, Reverted, ReviewSelection,
-        View, ViewError,
-    },
+    view::{Guard, HunkSelection, Interleaved, Pending, PendingPath, Request, RevertTarget, ReviewSelection, View},
 };
 
 /// Characters of one file's difference, and of all in one answer.
@@ -96,13 +94,9 @@ pub fn review(view: &View, command: &ReviewCommand, owner: (u32, u32)) -> Result
     let selection = ReviewSelection { whose, paths };
     let chosen = hunks(command, &selection)?;
     match (command.action, chosen) {
-        (ReviewAction::List, None) => {
+        (ReviewAction::List | ReviewAction::Show, None) => {
             let pending = view.pending(&selection).map_err(errors::of)?;
-            Ok(told(view, &pending, false))
-        }
-        (ReviewAction::Show, None) => {
-            let pending = view.pending(&selection).map_err(errors::of)?;
-            Ok(told(view, &pending, true))
+            Ok(told(view, &pending, command.action == ReviewAction::Show))
         }
         (ReviewAction::Accept, None) => accept(view, command, &selection),
         (ReviewAction::Accept, Some(chosen)) => {
@@ -168,25 +162,10 @@ fn reject(
             (RevertTarget::Pending(selection.clone()), done)
         }
     };
-    rejected(view, &request, &target, done)
-}
-
-fn rejected(
-    view: &View,
-    request: &Request,
-    target: &RevertTarget,
-    done: Result<Reverted, ViewError>,
-) -> Result<Value, ToolError> {
-    match done {
-        Ok(reverted) => {
-            let result = revert::result(view, request, &reverted);
-            let mut told = answer::json(&result);
-            told["text"] = result.rendered().into();
-            Ok(told)
-        }
-        Err(ViewError::RevertConflict(conflicts)) => Err(revert::refused(view, request, target, conflicts)),
-        Err(error) => Err(errors::of(error)),
-    }
+    let result = revert::answered(view, &request, &target, done)?;
+    let mut told = answer::json(&result);
+    told["text"] = result.rendered().into();
+    Ok(told)
 }
 
 fn told(view: &View, pending: &Pending, with_diffs: bool) -> Value {
@@ -211,14 +190,7 @@ fn told(view: &View, pending: &Pending, with_diffs: bool) -> Value {
 }
 
 fn path_told(path: &PendingPath) -> Value {
-    let side = |state: &Option<State>| {
-        state.as_ref().map(|state| SideInfo {
-            kind: given::file_type(state.kind),
-            size: state.size,
-            hash: state.hash().map(|hash| hash.to_string()),
-            version: None,
-        })
-    };
+    let side = |state: &Option<State>| state.as_ref().map(|state| side_of(state, None));
     let mode = |state: &Option<State>| state.as_ref().map(|state| given::octal(state.mode));
     json!({
         "path": errors::wire(&path.path),
