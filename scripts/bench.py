@@ -113,13 +113,13 @@ def socket_figures():
     return figures
 
 
-def tree(root):
-    for directory in range(50):
+def tree(root, files, lines):
+    """Files of so many lines in `tree`, a hundred in a directory."""
+    for directory in range(files // 100):
         path = os.path.join(root, "tree", str(directory))
         os.makedirs(path)
         for number in range(100):
-            with open(os.path.join(path, f"f{number}"), "w") as file:
-                file.write("some text\n" * 200)
+            write(os.path.join(path, f"f{number}"), b"some text %d\n" % number * lines)
 
 
 def shell(directory, script):
@@ -145,7 +145,7 @@ def mount_figures():
         plain = os.path.join(mount.dir, "plain")
         os.mkdir(plain)
         for root in (plain, mount.at):
-            tree(root)
+            tree(root, 5_000, 200)
             with open(os.path.join(root, "big"), "wb") as file:
                 for _ in range(256):
                     file.write(os.urandom(1 << 20))
@@ -205,10 +205,7 @@ def store_figures():
         plain = os.path.join(mount.dir, "plain")
         count = 100_000
         for root in (plain, mount.source):
-            for directory in range(count // 100):
-                os.makedirs(os.path.join(root, "tree", str(directory)))
-                for n in range(100):
-                    write(os.path.join(root, "tree", str(directory), f"f{n}"), b"file %d\n" % n * 100)
+            tree(root, count, 100)
         calls = Calls(mount.socket)
         calls.call("checkpoint", {"name": "before"})
         there = shell(plain, "rm -rf tree")
