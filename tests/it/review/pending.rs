@@ -6,7 +6,7 @@ use super::{entry, pending, review, reviewed, run, whole, write};
 use crate::harness::{Client, Mounted, sh};
 
 #[test]
-fn each_session_and_the_shells_have_their_own() {
+fn each_agent_and_the_shells_have_their_own() {
     let Some(mount) = reviewed().file("a", "a\n").file("b", "b\n").file("c", "c\n").file("d/e", "e\n").mount() else {
         return;
     };

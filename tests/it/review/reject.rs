@@ -35,7 +35,7 @@ fn everything_goes_back_and_can_be_had_again() {
 }
 
 #[test]
-fn one_session_goes_back_and_the_other_stays() {
+fn one_agent_goes_back_and_the_other_stays() {
     let Some(mount) = reviewed().file("a", "a\n").file("b", "b\n").mount() else { return };
     let (mut one, mut two) = (mount.client().session("one"), mount.client().session("two"));
     write(&mut one, "a", "A\n");
